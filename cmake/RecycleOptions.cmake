@@ -1,0 +1,18 @@
+# Compiler settings that hold for every target.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+add_library(recycle_options INTERFACE)
+target_include_directories(recycle_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(recycle_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Werror)
+if(RECYCLE_SANITIZE)
+  target_compile_options(recycle_options INTERFACE -fsanitize=${RECYCLE_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(recycle_options INTERFACE -fsanitize=${RECYCLE_SANITIZE})
+endif()
