@@ -1,0 +1,52 @@
+// Everything one executor needs to know, resolved from the job's config by app/.
+#ifndef RECYCLE_EXECUTOR_EXECUTOR_OPTIONS_H_
+#define RECYCLE_EXECUTOR_EXECUTOR_OPTIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recycle/base/ids.h"
+#include "recycle/nn/model_options.h"
+#include "recycle/plan/model_shape.h"
+#include "recycle/plan/plan.h"
+#include "recycle/protocol/fault.h"
+
+namespace recycle {
+
+struct OptimizerOptions {
+  double lr = 3.0e-4;        // peak learning rate
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1.0e-8;
+  double weight_decay = 0.1;  // decoupled (AdamW), on matrices only
+  double clip = 1.0;          // global gradient norm; 0 = off
+  bool cosine = true;         // false: constant after the warm-up
+  int warmup = 20;            // iterations of linear warm-up
+  double min_lr = 3.0e-5;     // floor of the cosine
+};
+
+struct ExecutorOptions {
+  WorkerId worker;
+  Parallelism parallel;
+  int micro_batches = 1;     // M, per pipeline
+  int micro_batch_size = 1;  // sequences
+  int iterations = 1;
+  int validate_every = 0;    // iterations; 0 = never
+  std::uint64_t seed = 1234;
+  ModelOptions model;
+  std::vector<LayerRange> layers;  // one range per stage
+  OptimizerOptions optimizer;
+  std::string token_file;           // prepared corpus
+  double validation_fraction = 0;   // share of the samples kept for validation
+  std::string bind_address = "127.0.0.1";
+  std::chrono::milliseconds heartbeat_interval{200};
+  std::string trace_file;           // a line per executed action; empty = no trace
+  std::vector<Fault> faults;        // the job's whole list; the index is the fault's name
+  std::string fault_folder;         // where a fault leaves its time stamp
+};
+
+}  // namespace recycle
+
+#endif  // RECYCLE_EXECUTOR_EXECUTOR_OPTIONS_H_

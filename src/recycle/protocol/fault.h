@@ -1,0 +1,91 @@
+// Faults for tests and demonstrations: the grammar of --inject and of the config's `inject` list.
+//
+//   <what> <target> at <point>[ of iteration <n>][ on <action>][ for <s>s][ and rejoin after <s>s]
+//
+//   "kill 1:1 at F of iteration 20"     "stop 0:1 at all-reduce of iteration 3 for 2s"
+//   "slow x2.5 1:0 at F of iteration 5" "drop link 0:0-1:1 at send of iteration 4"
+//   "diskfull coordinator at step of iteration 2"
+//
+// Iterations count from 1. Pure.
+#ifndef RECYCLE_PROTOCOL_FAULT_H_
+#define RECYCLE_PROTOCOL_FAULT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recycle/base/ids.h"
+#include "recycle/base/status.h"
+#include "recycle/plan/action.h"
+
+namespace recycle {
+
+enum class FaultKind : std::uint8_t {
+  kKill,      // SIGKILL by the process to itself
+  kStop,      // SIGSTOP; with `for`, SIGCONT after that time
+  kSlow,      // every action takes `factor` times as long from then on
+  kDrop,      // the link breaks as by a network
+  kCorrupt,   // needs the silent-corruption check: refused as not built yet
+  kDiskFull,  // every write of the process to a file fails from then on
+};
+
+enum class FaultPoint : std::uint8_t {
+  kStart,  // before the worker says hello
+  kForward,
+  kBackwardInput,
+  kBackwardWeight,
+  kSend,
+  kRecv,
+  kAllReduce,
+  kCommit,
+  kStep,
+  kValidate,
+  kRegroup,    // between Prepare and Resume
+  kHeartbeat,  // in the heartbeat thread
+  kSnapshot,   // snapshot, checkpoint, join and store are refused as not built yet
+  kCheckpoint,
+  kJoin,
+  kStore,
+};
+
+enum class TargetKind : std::uint8_t { kWorker, kAgent, kCoordinator, kStore, kStage, kAll, kLink };
+
+struct FaultTarget {
+  TargetKind kind = TargetKind::kWorker;
+  WorkerId worker;        // kWorker; one end for kLink
+  WorkerId other;         // the other end for kLink
+  std::int32_t index = 0; // agent number or stage number
+  bool operator==(const FaultTarget&) const = default;
+};
+
+struct Fault {
+  FaultKind what = FaultKind::kKill;
+  double factor = 1.0;  // kSlow
+  FaultTarget target;
+  FaultPoint point = FaultPoint::kForward;
+  std::optional<std::int32_t> iteration;  // 1-based as written; absent: the first time
+  std::optional<Action> action;
+  std::optional<double> for_seconds;
+  std::optional<double> rejoin_after_seconds;
+  bool operator==(const Fault&) const = default;
+};
+
+std::string ToString(const Fault& fault);
+std::string_view PointText(FaultPoint point);
+
+// Error: kInvalidArgument naming the word that does not fit, what may stand there and an example;
+// kUnimplemented ("not built yet: ...") for faults and points that need a feature that is not there.
+StatusOr<Fault> ParseFault(std::string_view text);
+
+// Checks that targets exist in a job of `data` x `pipeline` workers and `agents` agents, and that the
+// iteration is within 1..`iterations`.
+Status CheckFault(const Fault& fault, int data, int pipeline, int agents, int iterations);
+
+// Does `fault` hit worker `worker` (directly, by its stage, by link end, or by "all")?
+bool Hits(const Fault& fault, WorkerId worker);
+
+}  // namespace recycle
+
+#endif  // RECYCLE_PROTOCOL_FAULT_H_
