@@ -45,6 +45,8 @@ struct ExecutorOptions {
   std::string trace_file;           // a line per executed action; empty = no trace
   std::vector<Fault> faults;        // the job's whole list; the index is the fault's name
   std::string fault_folder;         // where a fault leaves its time stamp
+  int agent = 0;                    // the agent this executor belongs to
+  int agent_pid = 0;                // its process, for faults that hit the agent
 };
 
 }  // namespace recycle
