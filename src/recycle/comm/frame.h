@@ -1,0 +1,63 @@
+// What travels on a link: a frame is a key, a generation and a payload of bytes. On the wire it is
+// a fixed header {magic, generation, key, payload bytes, checksum} and then the payload.
+//
+//   Frame frame{generation, {iteration, FrameKind::kActivation, StageId(2), 7}, std::move(bytes)};
+//
+// Values; the functions are pure. Both ends of a link have the same byte order.
+#ifndef RECYCLE_COMM_FRAME_H_
+#define RECYCLE_COMM_FRAME_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "recycle/base/ids.h"
+#include "recycle/base/status.h"
+
+namespace recycle {
+
+enum class FrameKind : std::int32_t { kActivation, kGradient, kNormUp, kNormDown, kValidation };
+
+// What a receiver asks its inbox for. Within a generation there is at most one frame per key and
+// receiver.
+struct FrameKey {
+  int iteration = 0;
+  FrameKind kind = FrameKind::kActivation;
+  StageId stage;         // the receiver's stage
+  int micro_batch = -1;  // global index k*M+m; -1 where the frame belongs to no micro-batch
+  auto operator<=>(const FrameKey&) const = default;
+};
+
+// "activation of iteration 3, stage 1, micro-batch 7"
+std::string ToString(const FrameKey& key);
+
+struct Frame {
+  Generation generation;
+  FrameKey key;
+  std::vector<std::byte> payload;
+};
+
+inline constexpr std::size_t kFrameHeaderBytes = 48;
+
+// A header as read from the wire.
+struct FrameHeader {
+  Generation generation;
+  FrameKey key;
+  std::size_t payload_bytes = 0;
+  std::uint64_t checksum = 0;  // of the header's other fields and the payload
+};
+
+void EncodeFrameHeader(const Frame& frame, std::span<std::byte, kFrameHeaderBytes> wire);
+
+// Error: kDataLoss when the bytes are no header of ours.
+StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> wire);
+
+// The frame of a header and its payload. Error: kDataLoss when the checksum disagrees.
+StatusOr<Frame> AssembleFrame(const FrameHeader& header, std::vector<std::byte> payload);
+
+}  // namespace recycle
+
+#endif  // RECYCLE_COMM_FRAME_H_
