@@ -1,0 +1,42 @@
+// Durable key-value storage for the coordinator's few facts (job, generation record): every write
+// is a compare-and-set, so that a coordinator that was frozen and wakes up loses instead of
+// overwriting.
+//
+//   StatusOr<std::optional<Store::Entry>> entry = store.Get("generation");
+//   Status stored = store.CompareAndSet("generation", entry->has_value() ? (*entry)->version : 0,
+//   json);
+//
+// Implementations are thread-safe.
+#ifndef RECYCLE_STORE_STORE_H_
+#define RECYCLE_STORE_STORE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "recycle/base/status.h"
+
+namespace recycle {
+
+class Store {
+ public:
+  struct Entry {
+    std::string value;
+    std::int64_t version = 0;  // number of writes of this key so far, from 1
+  };
+
+  virtual ~Store() = default;
+
+  // The key's newest value, or nothing if it was never written.
+  virtual StatusOr<std::optional<Entry>> Get(const std::string& key) = 0;
+
+  // Writes `value` as version expected_version + 1 if the key's version is `expected_version` (0 =
+  // never written), and returns once it is durable. Errors: kAborted if another version is there
+  // (the message names both); anything else: the store itself failed and the value was not written.
+  virtual Status CompareAndSet(const std::string& key, std::int64_t expected_version,
+                               const std::string& value) = 0;
+};
+
+}  // namespace recycle
+
+#endif  // RECYCLE_STORE_STORE_H_
