@@ -1,0 +1,35 @@
+// From a job's config to what planner, coordinator and reports want. Pure.
+#ifndef RECYCLE_APP_JOB_CONVERSION_H_
+#define RECYCLE_APP_JOB_CONVERSION_H_
+
+#include <vector>
+
+#include "recycle/app/job_config.h"
+#include "recycle/base/status.h"
+#include "recycle/coordinator/coordinator.h"
+#include "recycle/plan/model_shape.h"
+#include "recycle/plan/plan.h"
+#include "recycle/planner/planner.h"
+
+namespace recycle {
+
+ModelShape ModelShapeOf(const JobConfig& config);
+Parallelism ParallelismOf(const JobConfig& config);
+
+// The job's layers per stage: the same split for executors, plans and reports.
+StatusOr<std::vector<LayerRange>> LayersOf(const JobConfig& config);
+
+CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config);
+
+// What the planner is asked once the places `failed` are dead. Costs come from the model's shape;
+// `device_bytes` is the memory one worker may use (WorkerMemoryBytes). gpipe and 1f1b are schedules
+// for a whole job: once a place is dead, the request is for adaptive.
+StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<WorkerId>& failed,
+                                    double device_bytes);
+
+// This machine's memory divided by the job's workers, all of which run on it.
+double WorkerMemoryBytes(const JobConfig& config);
+
+}  // namespace recycle
+
+#endif  // RECYCLE_APP_JOB_CONVERSION_H_
