@@ -41,6 +41,10 @@ std::map<std::string, ModuleRule> ReadRules() {
     while (modules >> word) rule.modules.insert(word);
     while (externals >> word) rule.externals.push_back(word);
   }
+  const std::vector<std::string> everywhere = rules["*"].externals;
+  for (auto& [name, rule] : rules) {
+    rule.externals.insert(rule.externals.end(), everywhere.begin(), everywhere.end());
+  }
   return rules;
 }
 
