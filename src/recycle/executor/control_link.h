@@ -7,7 +7,7 @@
 
 namespace recycle {
 
-// Thread-safe: any thread may Send; one thread at a time may Receive.
+// Thread-safe: any thread may Send or Close; one thread at a time may Receive.
 class ControlLink {
  public:
   virtual ~ControlLink() = default;
@@ -15,6 +15,8 @@ class ControlLink {
   virtual void Send(const ExecutorMessage& message) = 0;
   // Blocks for the next message. kUnavailable once the stream is closed (for good).
   virtual StatusOr<CoordinatorMessage> Receive() = 0;
+  // Sends what is queued (last words!) and ends the stream: Receive returns kUnavailable.
+  virtual void Close() = 0;
 };
 
 }  // namespace recycle
