@@ -2,8 +2,8 @@
 // the command line): "2F1.5" = stage 2 runs the forward of micro-batch 5 of pipeline 1.
 //
 // Kinds with a micro-batch: F (forward), I (backward for the input), W (backward for the weights),
-// B (I and W in one go). Without: REDUCE_GRAD (all-reduce of the stage's gradient with its barrier),
-// VALIDATE (judge norm and overflow), STEP (optimizer step).
+// B (I and W in one go). Without: REDUCE_GRAD (all-reduce of the stage's gradient with its
+// barrier), VALIDATE (judge norm and overflow), STEP (optimizer step).
 //
 // Source of F/I/W: Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024; the paper's section on
 // decoupled back-propagation.

@@ -1,8 +1,8 @@
 // What actions cost: durations in ticks and memory in bytes, per stage.
 //
 // A tick is 1e-6 of the cost unit (1 ns when the unit is ms). Every duration is rounded to ticks
-// once, when it is read; all arithmetic after that is integer, so that equal inputs give equal bytes
-// on every machine.
+// once, when it is read; all arithmetic after that is integer, so that equal inputs give equal
+// bytes on every machine.
 #ifndef RECYCLE_PLAN_COSTS_H_
 #define RECYCLE_PLAN_COSTS_H_
 
@@ -33,8 +33,8 @@ struct StageCosts {
   Ticks backward_weight = 0;
   Ticks optimizer = 0;
   Ticks all_reduce = 0;
-  double activation_bytes = 0;  // taken by F at its start
-  double deferred_bytes = 0;    // what is left of it after I, until W; <= activation_bytes
+  double activation_bytes = 0;           // taken by F at its start
+  double deferred_bytes = 0;             // what is left of it after I, until W; <= activation_bytes
   std::optional<double> capacity_bytes;  // absent: no limit
   // What one frame to a neighbour, the parameters, and parameters + moments weigh; 0 = unknown.
   double boundary_bytes = 0;

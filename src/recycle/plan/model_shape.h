@@ -11,8 +11,8 @@
 
 namespace recycle {
 
-// A GPT-2-style decoder. Layer 0 is the embedding, layers 1..num_blocks are transformer blocks, layer
-// num_blocks + 1 is the final norm with the head and the loss.
+// A GPT-2-style decoder. Layer 0 is the embedding, layers 1..num_blocks are transformer blocks,
+// layer num_blocks + 1 is the final norm with the head and the loss.
 struct ModelShape {
   int num_blocks = 0;
   int hidden = 0;
@@ -45,8 +45,8 @@ struct LayerRange {
 };
 
 // Splits the layers into `num_stages` consecutive non-empty ranges so that the most expensive stage
-// (F + I + W) costs least; every layer is in exactly one range. Error: kInvalidArgument if there are
-// more stages than blocks.
+// (F + I + W) costs least; every layer is in exactly one range. Error: kInvalidArgument if there
+// are more stages than blocks.
 StatusOr<std::vector<LayerRange>> SplitLayers(const ModelShape& shape, int num_stages);
 
 // Durations in ms at `flops_per_second`; memory in bytes; capacity absent.

@@ -1,6 +1,6 @@
-// A plan: the job's shape, who is dead, the costs, and the schedule of every live worker. The planner
-// writes it, `Validate` proves it, `Timeline` times it, the workers run it. As a file: JSON,
-// "format": "recycle-plan/1" (plan_json.h).
+// A plan: the job's shape, who is dead, the costs, and the schedule of every live worker. The
+// planner writes it, `Validate` proves it, `Timeline` times it, the workers run it. As a file:
+// JSON, "format": "recycle-plan/1" (plan_json.h).
 //
 // Plain data; safe to share between threads while nobody changes it.
 #ifndef RECYCLE_PLAN_PLAN_H_
@@ -24,10 +24,10 @@ enum class Placement : std::uint8_t {
 };
 
 struct Parallelism {
-  int data = 1;            // DP, pipelines
-  int pipeline = 1;        // PP, worker columns
-  int tensor = 1;          // TP
-  int virtual_stages = 1;  // stages per worker
+  int data = 1;                                   // DP, pipelines
+  int pipeline = 1;                               // PP, worker columns
+  int tensor = 1;                                 // TP
+  int virtual_stages = 1;                         // stages per worker
   Placement placement = Placement::kInterleaved;  // matters when virtual_stages > 1
 
   int num_stages() const { return pipeline * virtual_stages; }
@@ -67,8 +67,8 @@ struct CopyMove {
 
 struct Plan {
   Parallelism parallel;
-  int micro_batches = 1;          // M, per pipeline
-  std::vector<WorkerId> failed;   // places without a worker, ascending
+  int micro_batches = 1;         // M, per pipeline
+  std::vector<WorkerId> failed;  // places without a worker, ascending
   PlanOptions options;
   CostProfile costs;
   std::vector<SlowWorker> slow;
@@ -83,6 +83,14 @@ struct Plan {
   std::string method;
   bool operator==(const Plan&) const = default;
 };
+
+// The stages that worker column `column` runs, ascending; `virtual_stages` of them.
+std::vector<StageId> StagesOfColumn(const Parallelism& parallel, StageId column);
+
+// OK if the plan is well-formed enough for arithmetic: sizes at least 1 and within what memory
+// holds, one cost entry per stage, sane costs, ids of workers in range. Says nothing about the
+// schedule (Validate does). Error: kInvalidArgument with the value and the rule.
+Status CheckPlanShape(const Plan& plan);
 
 // The live workers: all of DP x PP without `failed`, ascending by (pipeline, column).
 std::vector<WorkerId> LiveWorkers(const Parallelism& parallel, const std::vector<WorkerId>& failed);
@@ -109,7 +117,9 @@ class Assignment {
 
 // Appends REDUCE_GRAD, VALIDATE and STEP where they are missing, by plan-format's rule: synchronous
 // plans end with REDUCE_GRAD VALIDATE STEP; staggered ones end with REDUCE_GRAD STEP, and VALIDATE
-// stands before the stage's first I or B. In memory a plan always has them.
+// stands before the stage's first I or B. In memory a plan always has them. A worker with several
+// stages does all its REDUCE_GRADs before the first VALIDATE of a synchronous plan, which waits for
+// every stage. What is already done (`initial`) and `committed` stages get none.
 void AddStepActions(Plan& plan);
 
 }  // namespace recycle

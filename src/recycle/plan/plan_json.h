@@ -14,8 +14,8 @@ namespace recycle {
 std::string PlanToJson(const Plan& plan);
 
 // Strict: an unknown key, a wrong type, a newer format number, a text cut off in the middle are
-// kInvalidArgument, with the key, the value, the rule and a hint. Fills in defaults and step actions.
-// Legality is not checked here (Validate).
+// kInvalidArgument, with the key, the value, the rule and a hint. Fills in defaults and step
+// actions. Legality is not checked here (Validate).
 StatusOr<Plan> PlanFromJson(std::string_view json);
 
 // The same from and to a file; errors name the path. Writing is a temporary file and a rename.

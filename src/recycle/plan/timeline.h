@@ -1,11 +1,11 @@
 // The exact evaluator: when every action of a plan starts and ends, in ticks.
 //
 // An action starts as soon as its worker has finished the one before and its inputs are there (F(i)
-// needs F(i-1) + send_forward; I(i), B(i) need F(i) and the next stage's I (or B) + send_backward; W
-// needs its I). Sends do not occupy the worker. A stage's step starts when all W (or B) of the stage
-// are done and takes all_reduce + optimizer. Staggered: a stage's next iteration waits for that
-// stage's own step. Synchronous: all stages wait for the slowest all-reduce, then each runs its
-// optimizer. Pure; the cost is a few ns per action and pass.
+// needs F(i-1) + send_forward; I(i), B(i) need F(i) and the next stage's I (or B) + send_backward;
+// W needs its I). Sends do not occupy the worker. A stage's step starts when all W (or B) of the
+// stage are done and takes all_reduce + optimizer. Staggered: a stage's next iteration waits for
+// that stage's own step. Synchronous: all stages wait for the slowest all-reduce, then each runs
+// its optimizer. Pure; the cost is a few ns per action and pass.
 #ifndef RECYCLE_PLAN_TIMELINE_H_
 #define RECYCLE_PLAN_TIMELINE_H_
 
@@ -31,8 +31,8 @@ struct Timeline {
   bool certified = false;       // the bracket lo <= period <= hi closed with lo == hi
 };
 
-// Error: kFailedPrecondition if the order deadlocks (naming a blocked action), kInvalidArgument if an
-// input of an action does not exist. Does not check memory: see Validate.
+// Error: kFailedPrecondition if the order deadlocks (naming a blocked action), kInvalidArgument if
+// an input of an action does not exist. Does not check memory: see Validate.
 StatusOr<Timeline> ComputeTimeline(const Plan& plan);
 
 struct PlanFigures {

@@ -1,7 +1,7 @@
 // Proves a plan legal, or says why not. Written independently of the timeline.
 //
-// Rules (docs/PLAN_FORMAT.md): 1. every micro-batch has exactly one F, one I and one W (or one B) at
-// every stage, all on one live worker of that stage; 2. each worker's order respects F before I
+// Rules (docs/PLAN_FORMAT.md): 1. every micro-batch has exactly one F, one I and one W (or one B)
+// at every stage, all on one live worker of that stage; 2. each worker's order respects F before I
 // before W of the same micro-batch; 3. no deadlock; 4. memory never above capacity. For plans with
 // `initial` the rules hold for done + actions together, except on `committed` stages.
 #ifndef RECYCLE_PLAN_VALIDATE_H_
@@ -17,10 +17,10 @@ namespace recycle {
 
 // One broken rule.
 struct Violation {
-  int rule = 0;                        // 1..4 as above, 0 = the plan's own shape (ids out of range, ...)
-  std::optional<WorkerId> worker;      // where, if it has a place
-  std::optional<std::size_t> position; // index into that worker's actions
-  std::string message;                 // a sentence: what, which value, which rule
+  int rule = 0;  // 1..4 as above, 0 = the plan's own shape (ids out of range, ...)
+  std::optional<WorkerId> worker;       // where, if it has a place
+  std::optional<std::size_t> position;  // index into that worker's actions
+  std::string message;                  // a sentence: what, which value, which rule
 };
 
 // All violations, at most `limit`; empty = legal. Pure.

@@ -1,0 +1,395 @@
+#include "recycle/plan/compiled_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace recycle {
+namespace {
+
+constexpr std::int32_t kKinds = 4;  // F, I, W, B
+// States of a slot that has no position yet; from kFirstWaiter down: which worker waits for it.
+constexpr std::int32_t kAbsent = -1;
+constexpr std::int32_t kAvailable = -2;
+constexpr std::int32_t kFirstWaiter = -3;
+constexpr Ticks kForEver = std::numeric_limits<Ticks>::min() / 2;
+
+std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+Ticks Slowed(Ticks duration, double factor) {
+  return std::llround(static_cast<double>(duration) * factor);
+}
+
+Ticks DurationOf(const StageCosts& costs, ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+      return costs.forward;
+    case ActionKind::kBackwardInput:
+      return costs.backward_input;
+    case ActionKind::kBackwardWeight:
+      return costs.backward_weight;
+    case ActionKind::kBackward:
+      return costs.backward_input + costs.backward_weight;
+    case ActionKind::kReduceGrad:
+    case ActionKind::kValidate:
+    case ActionKind::kStep:
+      return 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+// Builds a CompiledPlan. Workers take turns: each places its actions until one lacks its input,
+// then sleeps until that input is placed.
+class PlanCompiler {
+ public:
+  explicit PlanCompiler(const Plan& plan) : plan_(plan), stages_(plan.parallel.num_stages()) {}
+
+  StatusOr<CompiledPlan> Compile() {
+    RC_RETURN_IF_ERROR(CheckPlanShape(plan_));
+    RC_RETURN_IF_ERROR(CheckMagnitudes());
+    LayOutStages();
+    AddCosts();
+    slots_.assign(2 * Size(stages_) * Size(plan_.parallel.data) * Size(plan_.micro_batches),
+                  kAbsent);
+    RC_RETURN_IF_ERROR(MarkAvailable());
+    RC_RETURN_IF_ERROR(PlaceAll());
+    CollectLastActions();
+    result_.ends_.assign(result_.nodes_.size(), 0);
+    result_.ends_[0] = kForEver;
+    result_.clocks_.assign(plan_.workers.size(), 0);
+    result_.gates_.assign(Size(stages_) + 1, 0);
+    result_.gates_.back() = kForEver;
+    return std::move(result_);
+  }
+
+ private:
+  enum class Placing { kPlaced, kBlocked };
+
+  // A thousand passes must fit into 64 bits even if nothing ever ran in parallel.
+  Status CheckMagnitudes() const {
+    double slowest = 1;
+    for (const SlowWorker& slow : plan_.slow) slowest = std::max(slowest, slow.factor);
+    double sum = 0;
+    for (const StageCosts& stage : plan_.costs.stages) {
+      sum += slowest * static_cast<double>(plan_.parallel.data) * plan_.micro_batches *
+             (static_cast<double>(stage.forward) + static_cast<double>(stage.backward_input) +
+              static_cast<double>(stage.backward_weight));
+      sum += static_cast<double>(stage.all_reduce) + static_cast<double>(stage.optimizer);
+    }
+    for (std::size_t i = 0; i < plan_.costs.send_forward.size(); ++i) {
+      sum += static_cast<double>(plan_.parallel.data) * plan_.micro_batches *
+             (static_cast<double>(plan_.costs.send_forward[i]) +
+              static_cast<double>(plan_.costs.send_backward[i]));
+    }
+    constexpr double kMaxSum = 4e15;  // ticks; times 1,000 passes below 2^62
+    if (sum <= kMaxSum) return OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("the durations of one iteration add up to {:.3g} {}: must be at most {:.0f}; "
+                    "choose a larger "
+                    "unit",
+                    sum / static_cast<double>(kTicksPerUnit), plan_.costs.unit,
+                    kMaxSum / static_cast<double>(kTicksPerUnit)));
+  }
+
+  void LayOutStages() {
+    stage_column_.resize(Size(stages_));
+    stage_local_.resize(Size(stages_));
+    for (int column = 0; column < plan_.parallel.pipeline; ++column) {
+      std::int32_t local = 0;
+      for (const StageId stage : StagesOfColumn(plan_.parallel, StageId(column))) {
+        stage_column_[Size(stage.value())] = column;
+        stage_local_[Size(stage.value())] = local++;
+      }
+    }
+  }
+
+  // Cost classes: a block for every column, then one for every slow worker; a block is the column's
+  // stages times the kinds.
+  void AddCosts() {
+    const std::int32_t block = plan_.parallel.virtual_stages * kKinds;
+    for (int column = 0; column < plan_.parallel.pipeline; ++column) AddBlock(column, 1.0);
+    for (const WorkerSchedule& entry : plan_.workers) {
+      first_class_.push_back(entry.worker.stage.value() * block);
+    }
+    for (const SlowWorker& slow : plan_.slow) {
+      for (std::size_t w = 0; w < plan_.workers.size(); ++w) {
+        if (plan_.workers[w].worker != slow.worker) continue;
+        first_class_[w] = static_cast<std::int32_t>(result_.classes_.size());
+        AddBlock(slow.worker.stage.value(), slow.factor);
+      }
+    }
+    result_.staggered_ = plan_.options.staggered;
+    for (int s = 0; s < stages_; ++s) {
+      const StageCosts& costs = plan_.costs.stages[Size(s)];
+      const bool committed =
+          std::count(plan_.committed.begin(), plan_.committed.end(), StageId(s)) > 0;
+      result_.steps_.push_back({costs.all_reduce, costs.optimizer, committed});
+    }
+  }
+
+  void AddBlock(int column, double factor) {
+    for (const StageId stage : StagesOfColumn(plan_.parallel, StageId(column))) {
+      const std::int32_t s = stage.value();
+      const StageCosts& costs = plan_.costs.stages[Size(s)];
+      const Ticks forward_send = s > 0 ? plan_.costs.send_forward[Size(s) - 1] : 0;
+      const Ticks backward_send = s + 1 < stages_ ? plan_.costs.send_backward[Size(s)] : 0;
+      const auto add = [&](ActionKind kind, Ticks input_send, std::int32_t gate) {
+        result_.classes_.push_back({Slowed(DurationOf(costs, kind), factor), input_send, gate});
+      };
+      add(ActionKind::kForward, forward_send, s);
+      add(ActionKind::kBackwardInput, backward_send, stages_);
+      add(ActionKind::kBackwardWeight, 0, stages_);
+      add(ActionKind::kBackward, backward_send, stages_);
+    }
+  }
+
+  // Where the position of F (half 0), or of I or B (half 1), of a micro-batch is kept.
+  std::size_t Slot(std::int32_t stage, MicroBatch micro_batch, int half) const {
+    return 2 * ((Size(stage) * Size(plan_.micro_batches) + Size(micro_batch.index)) *
+                    Size(plan_.parallel.data) +
+                Size(micro_batch.home.value())) +
+           Size(half);
+  }
+
+  bool InRange(const Action& action, int column) const {
+    const std::int32_t stage = action.stage.value();
+    const MicroBatch b = action.micro_batch;
+    return stage >= 0 && stage < stages_ && stage_column_[Size(stage)] == column &&
+           b.home.value() >= 0 && b.home.value() < plan_.parallel.data && b.index >= 0 &&
+           b.index < plan_.micro_batches;
+  }
+
+  // Plans for the rest of an iteration: what is done needs no one any more, and on committed stages
+  // neither does what nobody regenerates (its output is still around).
+  Status MarkAvailable() {
+    if (plan_.initial.empty()) return OkStatus();
+    const auto mark = [this](WorkerId worker, const std::vector<Action>& actions,
+                             std::int32_t value) -> Status {
+      for (const Action& action : actions) {
+        if (!HasMicroBatch(action.kind) || action.kind == ActionKind::kBackwardWeight) continue;
+        if (!InRange(action, worker.stage.value())) return OutOfRange(worker, action);
+        const int half = action.kind == ActionKind::kForward ? 0 : 1;
+        slots_[Slot(action.stage.value(), action.micro_batch, half)] = value;
+      }
+      return OkStatus();
+    };
+    for (const StageId stage : plan_.committed) {
+      const std::size_t begin = Slot(stage.value(), MicroBatch{}, 0);
+      const std::size_t size = 2 * Size(plan_.micro_batches) * Size(plan_.parallel.data);
+      std::fill_n(slots_.begin() + static_cast<std::ptrdiff_t>(begin), size, kAvailable);
+    }
+    for (const InitialState& state : plan_.initial) {
+      RC_RETURN_IF_ERROR(mark(state.worker, state.done, kAvailable));
+    }
+    for (const WorkerSchedule& entry : plan_.workers) {
+      RC_RETURN_IF_ERROR(mark(entry.worker, entry.actions, kAbsent));
+    }
+    return OkStatus();
+  }
+
+  Status PlaceAll() {
+    std::size_t total = 1;
+    for (const WorkerSchedule& entry : plan_.workers) total += entry.actions.size();
+    result_.nodes_.reserve(total);
+    result_.nodes_.emplace_back();
+    heads_.assign(plan_.workers.size(), 0);
+    for (std::size_t w = 0; w < plan_.workers.size(); ++w)
+      ready_.push_back(static_cast<std::int32_t>(w));
+    while (!ready_.empty()) {
+      woken_.clear();
+      for (const std::int32_t worker : ready_) RC_RETURN_IF_ERROR(Advance(worker));
+      ready_.swap(woken_);
+    }
+    for (std::size_t w = 0; w < heads_.size(); ++w) {
+      if (heads_[w] < plan_.workers[w].actions.size()) return Stuck(w);
+    }
+    return OkStatus();
+  }
+
+  // Places the actions of `worker` until one lacks its input.
+  Status Advance(std::int32_t worker) {
+    const WorkerSchedule& entry = plan_.workers[Size(worker)];
+    std::size_t& head = heads_[Size(worker)];
+    for (; head < entry.actions.size(); ++head) {
+      const Action& action = entry.actions[head];
+      if (!HasMicroBatch(action.kind)) continue;
+      if (!InRange(action, entry.worker.stage.value())) return OutOfRange(entry.worker, action);
+      RC_ASSIGN_OR_RETURN(const Placing placing, Place(worker, action));
+      if (placing == Placing::kBlocked) return OkStatus();
+    }
+    return OkStatus();
+  }
+
+  StatusOr<Placing> Place(std::int32_t worker, const Action& action) {
+    const std::int32_t s = action.stage.value();
+    std::int32_t input = 0;
+    switch (action.kind) {
+      case ActionKind::kForward:
+        if (s > 0) input = slots_[Slot(s - 1, action.micro_batch, 0)];
+        break;
+      case ActionKind::kBackwardInput:
+      case ActionKind::kBackward:
+        RC_RETURN_IF_ERROR(CheckOwn(worker, action, 0));
+        if (s + 1 < stages_) input = slots_[Slot(s + 1, action.micro_batch, 1)];
+        break;
+      case ActionKind::kBackwardWeight:
+        RC_RETURN_IF_ERROR(CheckOwn(worker, action, 1));
+        break;
+      case ActionKind::kReduceGrad:
+      case ActionKind::kValidate:
+      case ActionKind::kStep:
+        return Placing::kPlaced;
+    }
+    if (input == kAvailable) input = 0;
+    if (input < 0) return Sleep(worker, action, input);
+    const std::int32_t position = static_cast<std::int32_t>(result_.nodes_.size());
+    result_.nodes_.push_back({input, worker,
+                              first_class_[Size(worker)] + stage_local_[Size(s)] * kKinds +
+                                  static_cast<std::int32_t>(action.kind)});
+    if (action.kind == ActionKind::kBackwardWeight) return Placing::kPlaced;
+    std::int32_t& slot =
+        slots_[Slot(s, action.micro_batch, action.kind == ActionKind::kForward ? 0 : 1)];
+    if (slot >= 0 || slot == kAvailable) return Refuse(worker, action, "runs twice");
+    if (slot <= kFirstWaiter) woken_.push_back(kFirstWaiter - slot);
+    slot = position;
+    return Placing::kPlaced;
+  }
+
+  StatusOr<Placing> Sleep(std::int32_t worker, const Action& action, std::int32_t input) {
+    if (input <= kFirstWaiter) return Refuse(worker, action, "runs twice");
+    const bool forward = action.kind == ActionKind::kForward;
+    const std::int32_t from = action.stage.value() + (forward ? -1 : 1);
+    slots_[Slot(from, action.micro_batch, forward ? 0 : 1)] = kFirstWaiter - worker;
+    return Placing::kBlocked;
+  }
+
+  // I and B need their F, W its I: placed before, on the same worker.
+  Status CheckOwn(std::int32_t worker, const Action& action, int half) const {
+    const std::int32_t own = slots_[Slot(action.stage.value(), action.micro_batch, half)];
+    if (own == kAvailable) return OkStatus();
+    if (own > 0 && result_.nodes_[Size(own)].worker == worker) return OkStatus();
+    const WorkerSchedule& entry = plan_.workers[Size(worker)];
+    const Action needed{half == 0 ? ActionKind::kForward : ActionKind::kBackwardInput, action.stage,
+                        action.micro_batch};
+    if (std::count(entry.actions.begin(), entry.actions.end(), needed) > 0) {
+      return absl::FailedPreconditionError(fmt::format("worker {} runs {} before {}: deadlock",
+                                                       ToString(entry.worker), ToString(action),
+                                                       ToString(needed)));
+    }
+    return Refuse(worker, action, "needs " + ToString(needed) + ", which this worker never runs");
+  }
+
+  Status OutOfRange(WorkerId worker, const Action& action) const {
+    return absl::InvalidArgumentError(
+        fmt::format("worker {} runs {}: no such stage on this worker, or no such micro-batch",
+                    ToString(worker), ToString(action)));
+  }
+
+  Status Refuse(std::int32_t worker, const Action& action, const std::string& why) const {
+    return absl::InvalidArgumentError(fmt::format(
+        "worker {}: {} {}", ToString(plan_.workers[Size(worker)].worker), ToString(action), why));
+  }
+
+  // Names the action that blocks worker `w`: its input comes too late, or never.
+  Status Stuck(std::size_t w) const {
+    const Action& action = plan_.workers[w].actions[heads_[w]];
+    const bool forward = action.kind == ActionKind::kForward;
+    Action needed{forward ? ActionKind::kForward : ActionKind::kBackwardInput,
+                  StageId(action.stage.value() + (forward ? -1 : 1)), action.micro_batch};
+    for (const WorkerSchedule& entry : plan_.workers) {
+      for (const Action& other : entry.actions) {
+        const bool same_half = HasMicroBatch(other.kind) &&
+                               other.kind != ActionKind::kBackwardWeight &&
+                               (other.kind == ActionKind::kForward) == forward;
+        if (same_half && other.stage == needed.stage && other.micro_batch == needed.micro_batch) {
+          return absl::FailedPreconditionError(fmt::format(
+              "deadlock: worker {} cannot run {}, as {} of worker {} cannot run before it",
+              ToString(plan_.workers[w].worker), ToString(action), ToString(other),
+              ToString(entry.worker)));
+        }
+      }
+    }
+    return Refuse(static_cast<std::int32_t>(w), action,
+                  "needs " + ToString(needed) + ", which no worker runs");
+  }
+
+  void CollectLastActions() {
+    std::vector<std::int32_t> last(plan_.workers.size() * Size(plan_.parallel.virtual_stages), 0);
+    const std::size_t locals = Size(plan_.parallel.virtual_stages);
+    for (std::size_t p = 1; p < result_.nodes_.size(); ++p) {
+      const CompiledPlan::Node& node = result_.nodes_[p];
+      const std::int32_t local = (node.cost_class - first_class_[Size(node.worker)]) / kKinds;
+      last[Size(node.worker) * locals + Size(local)] = static_cast<std::int32_t>(p);
+    }
+    for (std::size_t w = 0; w < plan_.workers.size(); ++w) {
+      const auto stages = StagesOfColumn(plan_.parallel, plan_.workers[w].worker.stage);
+      for (std::size_t local = 0; local < locals; ++local) {
+        const std::int32_t position = last[w * locals + local];
+        if (position > 0) result_.last_actions_.push_back({stages[local].value(), position});
+      }
+    }
+  }
+
+  const Plan& plan_;
+  const std::int32_t stages_;
+  std::vector<std::int32_t> stage_column_;
+  std::vector<std::int32_t> stage_local_;  // index among the stages of its column
+  std::vector<std::int32_t> first_class_;  // per worker
+  std::vector<std::int32_t> slots_;        // position, or one of the states above
+  std::vector<std::size_t> heads_;         // per worker: its first action not placed yet
+  std::vector<std::int32_t> ready_;
+  std::vector<std::int32_t> woken_;
+  CompiledPlan result_;
+};
+
+StatusOr<CompiledPlan> CompiledPlan::Compile(const Plan& plan) {
+  return PlanCompiler(plan).Compile();
+}
+
+std::vector<Ticks> CompiledPlan::RunPass(const std::vector<Ticks>& releases) {
+  std::copy(releases.begin(), releases.end(), gates_.begin());
+  for (std::size_t p = 1; p < nodes_.size(); ++p) {
+    const Node& node = nodes_[p];
+    const CostClass& cost = classes_[Size(node.cost_class)];
+    Ticks& clock = clocks_[Size(node.worker)];
+    const Ticks input = ends_[Size(node.input)] + cost.input_send;
+    clock = std::max(std::max(clock, input), gates_[Size(cost.gate)]) + cost.duration;
+    ends_[p] = clock;
+  }
+  std::vector<Ticks> ends = releases;
+  for (const LastAction& last : last_actions_) {
+    Ticks& end = ends[Size(last.stage)];
+    end = std::max(end, ends_[Size(last.position)]);
+  }
+  Ticks slowest_reduce = kForEver;
+  for (std::size_t s = 0; s < ends.size(); ++s) {
+    if (!steps_[s].committed)
+      slowest_reduce = std::max(slowest_reduce, ends[s] + steps_[s].all_reduce);
+  }
+  for (std::size_t s = 0; s < ends.size(); ++s) {
+    if (steps_[s].committed) continue;
+    const Ticks reduced = staggered_ ? ends[s] + steps_[s].all_reduce : slowest_reduce;
+    ends[s] = reduced + steps_[s].optimizer;
+  }
+  return ends;
+}
+
+std::vector<std::vector<TimedAction>> CompiledPlan::TimedActions(const Plan& plan) const {
+  std::vector<std::vector<TimedAction>> timed(plan.workers.size());
+  std::vector<std::size_t> heads(plan.workers.size(), 0);
+  for (std::size_t p = 1; p < nodes_.size(); ++p) {
+    const std::size_t w = Size(nodes_[p].worker);
+    const std::vector<Action>& actions = plan.workers[w].actions;
+    while (!HasMicroBatch(actions[heads[w]].kind)) ++heads[w];
+    const Ticks duration = classes_[Size(nodes_[p].cost_class)].duration;
+    timed[w].push_back({actions[heads[w]++], ends_[p] - duration, ends_[p]});
+  }
+  return timed;
+}
+
+}  // namespace recycle

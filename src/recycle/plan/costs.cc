@@ -1,0 +1,19 @@
+#include "recycle/plan/costs.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace recycle {
+
+StatusOr<Ticks> ToTicks(double value, const std::string& name) {
+  constexpr double kMaxUnits = 9e6;
+  if (!std::isfinite(value) || value < 0 || value > kMaxUnits) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{} = {}: must be a number from 0 to {:.0f}; choose a larger unit for longer durations",
+        name, value, kMaxUnits));
+  }
+  return std::llround(value * static_cast<double>(kTicksPerUnit));
+}
+
+}  // namespace recycle
