@@ -1,0 +1,463 @@
+#include "recycle/app/config_keys.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "recycle/app/config_values.h"
+#include "recycle/plan/nearest.h"
+
+namespace recycle {
+namespace {
+
+// The member that a row is about, const or not.
+#define RC_FIELD(member) \
+  [](auto& config) -> auto& { return config.member; }
+
+using Keys = std::vector<ConfigKey>;
+
+constexpr std::int64_t kMostWorkersPerAxis = 10'000;
+constexpr std::int64_t kMostMicroBatches = 10'000;
+constexpr std::int64_t kMostSize = 1'000'000;  // of one dimension of a tensor
+
+// A number or a word that stands for its absence; every number needs a feature that is not built.
+template <typename Field>
+ConfigKey PlannedNumberKey(KeyText text, Field field, std::string word, std::string rule) {
+  const auto read = [path = text.path, field, word, rule](const YAML::Node& value,
+                                                          JobConfig& config) -> Status {
+    const std::string scalar = value.IsScalar() ? value.Scalar() : "";
+    if (scalar == word) {
+      field(config).reset();
+      return OkStatus();
+    }
+    if (ParseReal(scalar).value_or(-1) >= 0) return NotBuiltYet(path, scalar, word);
+    return BadValue(path, DescribeValue(value), rule, word);
+  };
+  const auto write = [word](const JobConfig& /*config*/) { return word; };
+  return {
+      std::move(text.path), rule, std::move(text.unit), std::move(text.meaning), "", read, write};
+}
+
+// An integer whose only built value is its default.
+template <typename Field>
+ConfigKey FixedIntegerKey(KeyText text, Field field, IntegerRange range) {
+  const JobConfig defaults;
+  const std::int64_t fixed = field(defaults);
+  ConfigKey key = IntegerKey(std::move(text), field, range);
+  const auto read = [path = key.path, range, fixed](const YAML::Node& value,
+                                                    JobConfig& /*config*/) -> Status {
+    RC_ASSIGN_OR_RETURN(const std::int64_t number, ReadInteger(path, value, range));
+    if (number == fixed) return OkStatus();
+    return NotBuiltYet(path, std::to_string(number), std::to_string(fixed));
+  };
+  key.read = read;
+  key.rule += fmt::format(" (other than {}: not built yet)", fixed);
+  return key;
+}
+
+Keys ModelKeys() {
+  const IntegerRange size{1, kMostSize};
+  return {
+      WordKey({"model.architecture", "",
+               "Which model: gpt2 is a pre-norm decoder with learned "
+               "positions, GELU and biases."},
+              RC_FIELD(model.architecture), {{"gpt2"}, {"llama"}}),
+      IntegerKey({"model.layers", "", "Transformer blocks; embedding and head come on top.", "4"},
+                 RC_FIELD(model.layers), {1, 10'000}),
+      IntegerKey({"model.hidden", "", "Width of the residual stream.", "128"},
+                 RC_FIELD(model.hidden), size),
+      IntegerKey({"model.heads", "", "Attention heads; must divide model.hidden.", "4"},
+                 RC_FIELD(model.heads), size),
+      IntegerKey({"model.sequence", "tokens", "Length of one sample.", "128"},
+                 RC_FIELD(model.sequence), size),
+      RealKey({"model.dropout", "", "Probability to drop an element of an activation."},
+              RC_FIELD(model.dropout), {.least = 0, .most = 1, .open_above = true}),
+      BooleanKey({"model.tied", "", "The head's weight is the token embedding."},
+                 RC_FIELD(model.tied)),
+  };
+}
+
+ConfigKey TextSourceKey() {
+  const std::string path = "data.text";
+  const std::string rule = "the path of a UTF-8 text file or debian:bible-kjv";
+  const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(config.data.text, ReadText(path, value, rule, "debian:bible-kjv"));
+    const bool debian = absl::StartsWith(config.data.text, "debian:");
+    if (!debian || config.data.text == "debian:bible-kjv") return OkStatus();
+    return BadValue(path, Quoted(config.data.text), rule, "debian:bible-kjv");
+  };
+  const auto write = [](const JobConfig& config) { return Quoted(config.data.text); };
+  return {path,
+          rule,
+          "",
+          "The corpus; debian:bible-kjv is the King James text of Debian's package bible-kjv.",
+          "\"debian:bible-kjv\"",
+          read,
+          write};
+}
+
+Keys DataKeys() {
+  return {
+      TextSourceKey(),
+      WordKey({"data.tokenizer", "",
+               "SentencePiece BPE trained on the corpus at first use, or "
+               "plain bytes (vocabulary 256)."},
+              RC_FIELD(data.tokenizer), {{"sentencepiece", "bytes"}, {}}),
+      IntegerKey({"data.vocabulary", "tokens", "Distinct tokens.", "4096"},
+                 RC_FIELD(data.vocabulary), {2, kMostSize}),
+      RealKey({"data.validation", "", "Share of the samples, the last ones, kept for validation."},
+              RC_FIELD(data.validation), {.least = 0, .most = 1, .open_above = true}),
+  };
+}
+
+Keys ParallelAndBatchKeys() {
+  return {
+      IntegerKey({"parallel.data", "", "Data-parallel pipelines (DP).", "3"},
+                 RC_FIELD(parallel.data), {1, kMostWorkersPerAxis}),
+      IntegerKey({"parallel.pipeline", "", "Pipeline stages (PP), at most model.layers.", "2"},
+                 RC_FIELD(parallel.pipeline), {1, kMostWorkersPerAxis}),
+      FixedIntegerKey({"parallel.tensor", "", "Ranks that share a worker's tensors (TP)."},
+                      RC_FIELD(parallel.tensor), {1, kMostWorkersPerAxis}),
+      IntegerKey({"batch.micro_batch_size", "samples", "Samples in a micro-batch.", "2"},
+                 RC_FIELD(batch.micro_batch_size), {1, kMostSize}),
+      IntegerKey({"batch.micro_batches", "",
+                  "Micro-batches of each pipeline in an iteration (M); "
+                  "the global batch never changes, whatever fails.",
+                  "6"},
+                 RC_FIELD(batch.micro_batches), {1, kMostMicroBatches}),
+  };
+}
+
+Keys TrainKeys() {
+  return {
+      IntegerKey({"train.iterations", "iterations", "Optimizer steps to make.", "200"},
+                 RC_FIELD(train.iterations), {1}),
+      IntegerKey({"train.seed", "", "Keys initial values, order of samples and dropout."},
+                 RC_FIELD(train.seed), {0, std::numeric_limits<std::int64_t>::max()}),
+      WordKey({"train.precision", "", "Number format of parameters and activations."},
+              RC_FIELD(train.precision), {{"fp32"}, {"bf16", "fp16"}}),
+      BooleanKey({"train.reproducible", "",
+                  "Sums in an order that failures do not change, so that "
+                  "losses are equal to the last bit."},
+                 RC_FIELD(train.reproducible), /*built=*/false),
+      IntegerKey({"train.validate_every", "iterations",
+                  "Measure the loss on the validation samples so often; 0 is never."},
+                 RC_FIELD(train.validate_every), {0}),
+  };
+}
+
+ConfigKey BetasKey() {
+  const std::string path = "optimizer.betas";
+  const std::string rule = "a list of two numbers from 0 to below 1";
+  const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
+    if (!value.IsSequence() || value.size() != 2) {
+      return BadValue(path, DescribeValue(value), rule, "[0.9, 0.95]");
+    }
+    const RealRange range{.least = 0, .most = 1, .open_above = true};
+    RC_ASSIGN_OR_RETURN(config.optimizer.beta1, ReadReal(path + "[0]", value[0], range));
+    RC_ASSIGN_OR_RETURN(config.optimizer.beta2, ReadReal(path + "[1]", value[1], range));
+    return OkStatus();
+  };
+  const auto write = [](const JobConfig& config) {
+    return fmt::format("[{}, {}]", config.optimizer.beta1, config.optimizer.beta2);
+  };
+  return {path, rule, "", "Decay of the first and second moment.", "", read, write};
+}
+
+Keys OptimizerKeys() {
+  return {
+      WordKey({"optimizer.name", "", "The update rule; weight decay is decoupled (AdamW)."},
+              RC_FIELD(optimizer.name), {{"adamw"}, {"adam", "sgd"}}),
+      RealKey({"optimizer.lr", "", "Learning rate after the warm-up."}, RC_FIELD(optimizer.lr),
+              {.least = 0, .open_below = true}),
+      BetasKey(),
+      RealKey({"optimizer.weight_decay", "", "Decay of matrices; norms and biases have none."},
+              RC_FIELD(optimizer.weight_decay), {}),
+      RealKey({"optimizer.clip", "", "Largest global gradient norm; 0 is no clipping."},
+              RC_FIELD(optimizer.clip), {}),
+      WordKey({"optimizer.schedule", "",
+               "Learning rate after the warm-up: down to min_lr along a "
+               "cosine, or constant."},
+              RC_FIELD(optimizer.schedule), {{"cosine", "constant"}, {"linear"}}),
+      IntegerKey({"optimizer.warmup", "iterations", "Linear rise of the learning rate from 0."},
+                 RC_FIELD(optimizer.warmup), {0}),
+      RealKey({"optimizer.min_lr", "", "Floor of the cosine; at most optimizer.lr."},
+              RC_FIELD(optimizer.min_lr), {}),
+  };
+}
+
+ConfigKey MemoryCapKey() {
+  const std::string path = "schedule.memory_cap";
+  const auto read = [path](const YAML::Node& value, JobConfig& config) -> Status {
+    const std::string text = value.IsScalar() ? value.Scalar() : DescribeValue(value);
+    RC_ASSIGN_OR_RETURN(config.schedule.memory_cap, ParseMemoryCap(text, path));
+    return OkStatus();
+  };
+  const auto write = [](const JobConfig& config) { return ToString(config.schedule.memory_cap); };
+  return {path,
+          "auto, none, 1f1b or a number of 1 or more",
+          "micro-batches",
+          "Activation a worker may hold: a number of micro-batches, PP - i at stage i (1f1b), no "
+          "limit (none), or what the machine's memory leaves beside the state (auto).",
+          "",
+          read,
+          write};
+}
+
+ConfigKey PlanFileKey() {
+  const std::string path = "schedule.plan";
+  const std::string rule = "the path of a plan file or none";
+  const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(config.schedule.plan, ReadText(path, value, rule, "none"));
+    if (IsPlainScalar(value) && config.schedule.plan == "none") config.schedule.plan.clear();
+    return OkStatus();
+  };
+  const auto write = [](const JobConfig& config) {
+    return config.schedule.plan.empty() ? "none" : Quoted(config.schedule.plan);
+  };
+  return {path, rule, "",   "A plan to run as it is until a worker dies (also --plan).",
+          "",   read, write};
+}
+
+Keys ScheduleKeys() {
+  return {
+      WordKey({"schedule.method", "",
+               "How the plan is made; after a failure it is adaptive, the "
+               "only one that re-routes."},
+              RC_FIELD(schedule.method),
+              {{"adaptive", "gpipe", "1f1b"},
+               {"interleaved", "zb-h1", "zb-h2", "zb-v", "naive", "exact"}}),
+      BooleanKey({"schedule.decoupled", "",
+                  "Backward for the input apart from backward for the "
+                  "weights, so that the latter can fill bubbles."},
+                 RC_FIELD(schedule.decoupled)),
+      BooleanKey({"schedule.staggered", "",
+                  "A stage's next iteration waits for that stage's own "
+                  "step only."},
+                 RC_FIELD(schedule.staggered), /*built=*/false),
+      MemoryCapKey(),
+      PlanFileKey(),
+  };
+}
+
+ConfigKey StoreKey() {
+  const std::string path = "resilience.store";
+  const std::string rule = "embedded (etcd://host:2379,...: not built yet)";
+  const auto read = [path, rule](const YAML::Node& value, JobConfig& /*config*/) -> Status {
+    const std::string text = value.IsScalar() ? value.Scalar() : "";
+    if (text == "embedded") return OkStatus();
+    if (absl::StartsWith(text, "etcd://")) return NotBuiltYet(path, text, "embedded");
+    return BadValue(path, DescribeValue(value), rule, "embedded");
+  };
+  const auto write = [](const JobConfig& config) { return config.resilience.store; };
+  return {path, rule, "", "Where the coordinator keeps the membership.", "", read, write};
+}
+
+// A number of bytes, or one with a unit: "256 MiB".
+ConfigKey LogBytesKey() {
+  const std::string path = "resilience.log_bytes";
+  const std::string rule = "256 MiB (other sizes: not built yet)";
+  const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
+    const std::string text = value.IsScalar() ? value.Scalar() : "";
+    if (text == "256 MiB" || text == std::to_string(config.resilience.log_bytes)) {
+      return OkStatus();
+    }
+    if (ParseInteger<std::uint64_t>(text.substr(0, text.find(' ')))) {
+      return NotBuiltYet(path, text, "256 MiB");
+    }
+    return BadValue(path, DescribeValue(value), rule, "256 MiB");
+  };
+  const auto write = [](const JobConfig& /*config*/) { return std::string("256 MiB"); };
+  return {path, rule, "bytes", "Boundary log kept in memory; beyond it logs go to a file.",
+          "",   read, write};
+}
+
+Keys ResilienceKeys() {
+  return {
+      IntegerKey({"resilience.failure_timeout_ms", "ms", "Silence that counts as death."},
+                 RC_FIELD(resilience.failure_timeout_ms), {100, 3'600'000}),
+      StoreKey(),
+      PlannedNumberKey({"resilience.respawn", "s", "Start a dead worker anew after so long."},
+                       RC_FIELD(resilience.respawn_s), "never", "never (seconds: not built yet)"),
+      PlannedNumberKey({"resilience.copy_mb_per_s", "MB/s", "Speed limit of state copies."},
+                       RC_FIELD(resilience.copy_mb_per_s), "none", "none (numbers: not built yet)"),
+      PlannedNumberKey({"resilience.snapshot_every", "iterations",
+                        "Snapshots of the state in peers' memory; auto is off."},
+                       RC_FIELD(resilience.snapshot_every), "auto",
+                       "auto (numbers: not built yet)"),
+      LogBytesKey(),
+  };
+}
+
+ConfigKey DeviceKey() {
+  const std::string path = "device.kind";
+  const Words words{{"cpu"}, {"cuda", "paced"}};
+  const auto read = [path, words](const YAML::Node& value, JobConfig& config) -> Status {
+    if (value.IsMap() && value["paced"]) return NotBuiltYet(path, "paced", "cpu");
+    RC_ASSIGN_OR_RETURN(config.device.kind, ReadWord(path, value, words));
+    return OkStatus();
+  };
+  const auto write = [](const JobConfig& config) { return config.device.kind; };
+  return {path, WordsRule(words), "", "What the executors compute on.", "", read, write};
+}
+
+Keys OtherSectionsKeys() {
+  return {
+      FixedIntegerKey({"checkpoint.every", "iterations", "Save the state so often; 0 is never."},
+                      RC_FIELD(checkpoint.every), {0}),
+      IntegerKey({"checkpoint.keep", "", "Checkpoints to keep."}, RC_FIELD(checkpoint.keep), {1}),
+      DeviceKey(),
+      IntegerKey({"launch.agents", "",
+                  "Agents, each standing for a host; pipelines are dealt to "
+                  "them in turn."},
+                 RC_FIELD(launch.agents), {1, kMostWorkersPerAxis}),
+      RealKey({"launch.grace_s", "s", "Time to finish the iteration after SIGTERM or SIGINT."},
+              RC_FIELD(launch.grace_s), {.least = 0, .most = 86'400}),
+      RealKey({"launch.join_timeout_s", "s", "Time for all workers to join at the start."},
+              RC_FIELD(launch.join_timeout_s), {.least = 1, .most = 86'400}),
+      IntegerKey({"log.every", "iterations", "A line for people so often."}, RC_FIELD(log.every),
+                 {1}),
+      BooleanKey({"log.samples", "", "Write samples.jsonl: which worker trained on which samples."},
+                 RC_FIELD(log.samples)),
+      BooleanKey({"log.trace", "", "Write trace.json: every action as it was executed."},
+                 RC_FIELD(log.trace)),
+  };
+}
+
+ConfigKey InjectKey() {
+  const std::string path = "inject";
+  const std::string rule = "a list of faults";
+  const std::string example = "[\"kill 1:1 at F of iteration 20\"]";
+  const auto read = [path, rule, example](const YAML::Node& value, JobConfig& config) -> Status {
+    if (!value.IsSequence()) return BadValue(path, DescribeValue(value), rule, example);
+    config.inject.clear();
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const std::string name = fmt::format("{}[{}]", path, i);
+      RC_ASSIGN_OR_RETURN(const std::string text, ReadText(name, value[i], "a fault", example));
+      const StatusOr<Fault> fault = ParseFault(text);
+      if (!fault.ok()) {
+        return {fault.status().code(), absl::StrCat(name, ": ", fault.status().message())};
+      }
+      config.inject.push_back(*fault);
+    }
+    return OkStatus();
+  };
+  const auto write = [](const JobConfig& config) {
+    return "[" +
+           absl::StrJoin(
+               config.inject, ", ",
+               [](std::string* out, const Fault& fault) { out->append(Quoted(ToString(fault))); }) +
+           "]";
+  };
+  return {path, rule, "",   "Faults to inject, for tests and demonstrations (also --inject).",
+          "",   read, write};
+}
+
+#undef RC_FIELD
+
+Keys MakeConfigKeys() {
+  Keys keys;
+  const auto append = [&keys](Keys more) {
+    std::move(more.begin(), more.end(), std::back_inserter(keys));
+  };
+  append(ModelKeys());
+  append(DataKeys());
+  append(ParallelAndBatchKeys());
+  append(TrainKeys());
+  append(OptimizerKeys());
+  append(ScheduleKeys());
+  append(ResilienceKeys());
+  append(OtherSectionsKeys());
+  keys.push_back(InjectKey());
+  return keys;
+}
+
+}  // namespace
+
+std::string ConfigKey::section() const {
+  const std::size_t dot = path.find('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+std::string ConfigKey::name() const { return path.substr(path.find('.') + 1); }
+
+const std::vector<ConfigKey>& ConfigKeys() {
+  static const auto* const keys = new Keys(MakeConfigKeys());
+  return *keys;
+}
+
+const ConfigKey* FindConfigKey(const std::string& path) {
+  const std::vector<ConfigKey>& keys = ConfigKeys();
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [&path](const ConfigKey& key) { return key.path == path; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+std::string NearestConfigKey(const std::string& path) {
+  // The right name in the wrong section is the likelier slip than two typing errors.
+  const std::string name = path.substr(path.find('.') + 1);
+  std::vector<std::string_view> paths;
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.name() == name) return key.path;
+    paths.emplace_back(key.path);
+  }
+  return std::string(NearestName(path, paths));
+}
+
+namespace {
+
+std::string DefaultOf(const ConfigKey& key) {
+  return key.required() ? key.example : key.write(JobConfig());
+}
+
+}  // namespace
+
+std::string DefaultsAsYaml() {
+  std::string yaml =
+      "# Every key of a job with its default. Keys marked REQUIRED have none: they show an "
+      "example.\n";
+  std::string section;
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.section() != section) {
+      section = key.section();
+      if (!section.empty()) yaml += fmt::format("\n{}:\n", section);
+    }
+    const std::string indent = section.empty() ? "" : "  ";
+    if (section.empty()) yaml += "\n";
+    yaml += fmt::format("{}# {}{}\n{}# {}{}.\n{}{}: {}\n", indent,
+                        key.required() ? "REQUIRED. " : "", key.meaning, indent, key.rule,
+                        key.unit.empty() ? "" : fmt::format(" [{}]", key.unit), indent, key.name(),
+                        DefaultOf(key));
+  }
+  return yaml;
+}
+
+std::string ConfigKeysAsMarkdown() {
+  std::string text =
+      "# Keys of a job\n\n"
+      "<!-- Written by `recycle config --markdown`; a test compares the two. -->\n\n"
+      "A job is a YAML file of sections. `recycle config --defaults` prints it with every key,\n"
+      "`recycle config job.yaml` checks one and prints it with all defaults filled in, and\n"
+      "`--set section.key=value` overrides a key on any command line. Relative paths count from "
+      "the\n"
+      "job file's folder. Unknown keys, wrong types and values whose feature is not built yet are\n"
+      "refused with exit code 2 and a sentence that names the nearest valid choice.\n";
+  std::string section = "?";
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.section() != section) {
+      section = key.section();
+      text += fmt::format(
+          "\n## {}\n\n| key | must be | unit | default | meaning |\n"
+          "|---|---|---|---|---|\n",
+          section.empty() ? "Without a section" : section);
+    }
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", key.path, key.rule, key.unit,
+                        key.required() ? fmt::format("required (such as `{}`)", key.example)
+                                       : fmt::format("`{}`", DefaultOf(key)),
+                        key.meaning);
+  }
+  return text;
+}
+
+}  // namespace recycle

@@ -1,0 +1,159 @@
+// Makers of ConfigKey rows, one per type of value. `field` is a generic lambda from a config to the
+// member, const or not: [](auto& config) -> auto& { return config.model.layers; }.
+#ifndef RECYCLE_APP_CONFIG_VALUES_H_
+#define RECYCLE_APP_CONFIG_VALUES_H_
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "recycle/app/config_keys.h"
+#include "recycle/app/numbers.h"
+#include "recycle/base/status.h"
+
+namespace recycle {
+
+// `value` as a person wrote it, for messages: 12, "text", a list, a map, nothing.
+std::string DescribeValue(const YAML::Node& value);
+
+// True for a scalar without quotes.
+bool IsPlainScalar(const YAML::Node& value);
+
+// "<path> is <value>, but it must be <rule>; the nearest valid choice is <nearest>".
+Status BadValue(const std::string& path, const std::string& value, const std::string& rule,
+                const std::string& nearest);
+
+// "<path> is <value>, which is not built yet; use <instead>".
+Status NotBuiltYet(const std::string& path, const std::string& value, const std::string& instead);
+
+// Text in double quotes, as YAML and JSON read it.
+std::string Quoted(const std::string& text);
+
+// Bounds of a real number.
+struct RealRange {
+  double least = 0;
+  double most = std::numeric_limits<double>::max();
+  bool open_below = false;  // least itself is not allowed
+  bool open_above = false;  // most itself is not allowed
+
+  std::string Rule() const;
+  bool Contains(double value) const;
+  double Nearest(double value) const;
+};
+
+struct IntegerRange {
+  std::int64_t least = 0;
+  std::int64_t most = std::numeric_limits<std::int32_t>::max();
+
+  std::string Rule() const;
+};
+
+struct Words {
+  std::vector<std::string_view> built;
+  std::vector<std::string_view> planned;  // known, not built yet
+};
+
+// Reads for the makers below; errors as in ConfigKey::read.
+StatusOr<std::int64_t> ReadInteger(const std::string& path, const YAML::Node& value,
+                                   const IntegerRange& range);
+StatusOr<double> ReadReal(const std::string& path, const YAML::Node& value, const RealRange& range);
+StatusOr<bool> ReadBoolean(const std::string& path, const YAML::Node& value);
+StatusOr<std::string> ReadWord(const std::string& path, const YAML::Node& value,
+                               const Words& words);
+StatusOr<std::string> ReadText(const std::string& path, const YAML::Node& value,
+                               const std::string& rule, const std::string& example);
+
+// What a row says besides its type.
+struct KeyText {
+  std::string path;
+  std::string unit;
+  std::string meaning;
+  std::string example = {};  // only for required keys
+};
+
+std::string WordsRule(const Words& words);
+
+template <typename Field>
+ConfigKey IntegerKey(KeyText text, Field field, IntegerRange range) {
+  const auto read = [path = text.path, field, range](const YAML::Node& value,
+                                                     JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(const std::int64_t number, ReadInteger(path, value, range));
+    field(config) = static_cast<std::decay_t<decltype(field(config))>>(number);
+    return OkStatus();
+  };
+  const auto write = [field](const JobConfig& config) { return fmt::format("{}", field(config)); };
+  return {std::move(text.path),
+          range.Rule(),
+          std::move(text.unit),
+          std::move(text.meaning),
+          std::move(text.example),
+          read,
+          write};
+}
+
+template <typename Field>
+ConfigKey RealKey(KeyText text, Field field, RealRange range) {
+  const auto read = [path = text.path, field, range](const YAML::Node& value,
+                                                     JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(field(config), ReadReal(path, value, range));
+    return OkStatus();
+  };
+  const auto write = [field](const JobConfig& config) { return fmt::format("{}", field(config)); };
+  return {std::move(text.path),
+          range.Rule(),
+          std::move(text.unit),
+          std::move(text.meaning),
+          std::move(text.example),
+          read,
+          write};
+}
+
+// A switch. `built` false: the feature behind true is not built yet.
+template <typename Field>
+ConfigKey BooleanKey(KeyText text, Field field, bool built = true) {
+  const auto read = [path = text.path, field, built](const YAML::Node& value,
+                                                     JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(const bool on, ReadBoolean(path, value));
+    if (on && !built) return NotBuiltYet(path, "true", "false");
+    field(config) = on;
+    return OkStatus();
+  };
+  const auto write = [field](const JobConfig& config) {
+    return std::string(field(config) ? "true" : "false");
+  };
+  const std::string rule = built ? "true or false" : "true or false (true: not built yet)";
+  return {std::move(text.path),
+          rule,
+          std::move(text.unit),
+          std::move(text.meaning),
+          std::move(text.example),
+          read,
+          write};
+}
+
+// One of some words.
+template <typename Field>
+ConfigKey WordKey(KeyText text, Field field, Words words) {
+  const auto read = [path = text.path, field, words](const YAML::Node& value,
+                                                     JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(field(config), ReadWord(path, value, words));
+    return OkStatus();
+  };
+  const auto write = [field](const JobConfig& config) { return field(config); };
+  return {std::move(text.path),
+          WordsRule(words),
+          std::move(text.unit),
+          std::move(text.meaning),
+          std::move(text.example),
+          read,
+          write};
+}
+
+}  // namespace recycle
+
+#endif  // RECYCLE_APP_CONFIG_VALUES_H_
