@@ -102,7 +102,7 @@ StatusOr<bool> ReadBoolean(const std::string& path, const YAML::Node& value) {
 
 std::string WordsRule(const Words& words) {
   std::string rule =
-      words.built.size() == 1 ? words.built.front() : "one of " + absl::StrJoin(words.built, ", ");
+      fmt::format("{}{}", words.built.size() == 1 ? "" : "one of ", fmt::join(words.built, ", "));
   if (!words.planned.empty()) {
     rule += fmt::format(" ({}: not built yet)", fmt::join(words.planned, ", "));
   }
