@@ -1,5 +1,6 @@
 // What travels on a link: a frame is a key, a generation and a payload of bytes. On the wire it is
-// a fixed header {magic, generation, key, payload bytes, checksum} and then the payload.
+// a fixed header {magic, generation, key, payload bytes, bytes of the first part, checksum} and
+// then the payload, in one message or, after the first part, in two.
 //
 //   Frame frame{generation, {iteration, FrameKind::kActivation, StageId(2), 7}, std::move(bytes)};
 //
@@ -40,20 +41,24 @@ struct Frame {
   std::vector<std::byte> payload;
 };
 
-inline constexpr std::size_t kFrameHeaderBytes = 48;
+inline constexpr std::size_t kFrameHeaderBytes = 56;
 
 // A header as read from the wire.
 struct FrameHeader {
   Generation generation;
   FrameKey key;
   std::size_t payload_bytes = 0;
-  std::uint64_t checksum = 0;  // of the header's other fields and the payload
+  std::size_t first_part_bytes = 0;  // payload bytes in the header's own message
+  std::uint64_t checksum = 0;        // of the header's other fields and the payload
 };
 
-void EncodeFrameHeader(const Frame& frame, std::span<std::byte, kFrameHeaderBytes> wire);
+// The header of `frame`, whose first `first_part_bytes` travel with it.
+void EncodeFrameHeader(const Frame& frame, std::size_t first_part_bytes,
+                       std::span<std::byte, kFrameHeaderBytes> wire);
 
-// Error: kDataLoss when the bytes are no header of ours.
-StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> wire);
+// Error: kDataLoss when the bytes are no header of a frame of at most `max_payload_bytes`.
+StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte, kFrameHeaderBytes> wire,
+                                        std::size_t max_payload_bytes);
 
 // The frame of a header and its payload. Error: kDataLoss when the checksum disagrees.
 StatusOr<Frame> AssembleFrame(const FrameHeader& header, std::vector<std::byte> payload);
