@@ -1,0 +1,215 @@
+#include "recycle/planner/baselines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "recycle/base/check.h"
+
+namespace recycle {
+namespace {
+
+std::size_t At(int index) { return static_cast<std::size_t>(index); }
+
+// Every worker of a fault-free job runs `sequence(stage)`: {kind, m} in order, on its own
+// micro-batches.
+using StageSequence = std::function<std::vector<std::pair<ActionKind, int>>(int stage)>;
+
+StatusOr<Order> FaultFreeOrder(const FlatJob& job, std::string_view name,
+                               const StageSequence& sequence) {
+  std::vector<std::vector<std::uint32_t>> sequences(At(job.num_workers()));
+  std::vector<std::int32_t> pipeline(At(job.num_slots()));
+  for (int slot = 0; slot < job.num_slots(); ++slot) {
+    pipeline[At(slot)] = (slot / job.num_stages) % job.num_pipelines;
+  }
+  for (int stage = 0; stage < job.num_stages; ++stage) {
+    RC_CHECK(job.LiveAt(stage) == job.num_pipelines) << name << " is fault-free";
+    for (const auto& [kind, m] : sequence(stage)) {
+      for (int k = 0; k < job.num_pipelines; ++k) {
+        const int slot = (m * job.num_pipelines + k) * job.num_stages + stage;
+        sequences[At(job.WorkerOf(stage, k))].push_back(Order::Op(slot, kind));
+      }
+    }
+  }
+  RC_ASSIGN_OR_RETURN(Order order, OrderFromSequences(job, sequences, std::move(pipeline)));
+  if (!FitsMemory(job, order)) {
+    return absl::FailedPreconditionError(fmt::format(
+        "no plan: {} holds more micro-batches than a stage's capacity_bytes allow (hint: "
+        "raise --memory-cap or use --method adaptive)",
+        name));
+  }
+  return order;
+}
+
+// The event-driven dispatch of naive re-routing.
+class NaiveSimulation {
+ public:
+  explicit NaiveSimulation(const FlatJob& job) : job_(job), workers_(At(job.num_workers())) {
+    order_.pipeline = RoundRobinAssignment(job);
+    for (int micro_batch = 0; micro_batch < job.num_micro_batches; ++micro_batch) {
+      const int slot = micro_batch * job.num_stages;
+      WorkerAt(slot).forwards.insert(micro_batch);
+    }
+  }
+
+  StatusOr<Order> Run() {
+    for (int worker = 0; worker < job_.num_workers(); ++worker) Dispatch(worker);
+    while (!events_.empty()) {
+      const Ticks now = std::get<0>(events_.top());
+      std::set<int> touched;
+      while (!events_.empty() && std::get<0>(events_.top()) == now) {
+        const auto [time, type, slot] = events_.top();
+        events_.pop();
+        touched.insert(Handle(type, slot));
+      }
+      now_ = now;
+      for (const int worker : touched) Dispatch(worker);
+    }
+    if (order_.ops.size() != job_.num_actions()) {
+      return absl::FailedPreconditionError(
+          "no plan: naive re-routing deadlocks within the capacities (hint: --method adaptive)");
+    }
+    return std::move(order_);
+  }
+
+ private:
+  enum class EventType { kForwardHere, kBackwardHere, kForwardDone, kBackwardDone };
+
+  struct Worker {
+    bool busy = false;
+    double memory = 0;
+    std::set<int> forwards;  // ready, by micro-batch number: least (m, k) first
+    std::set<int> backwards;
+  };
+
+  int NumberOf(int slot) const {
+    return job_.WorkerOf(slot % job_.num_stages, order_.pipeline[At(slot)]);
+  }
+  Worker& WorkerAt(int slot) { return workers_[At(NumberOf(slot))]; }
+
+  // Applies an event and returns the worker it concerns.
+  int Handle(EventType type, int slot) {
+    Worker& worker = WorkerAt(slot);
+    switch (type) {
+      case EventType::kForwardHere:
+        worker.forwards.insert(slot / job_.num_stages);
+        break;
+      case EventType::kBackwardHere:
+        worker.backwards.insert(slot / job_.num_stages);
+        break;
+      case EventType::kBackwardDone:
+        worker.memory -= job_.stages[At(slot % job_.num_stages)].activation_bytes;
+        worker.busy = false;
+        break;
+      case EventType::kForwardDone:
+        worker.busy = false;
+        break;
+    }
+    return NumberOf(slot);
+  }
+
+  void Dispatch(int number) {
+    Worker& worker = workers_[At(number)];
+    if (worker.busy) return;
+    const int stage = number / job_.num_pipelines;
+    const auto& durations =
+        job_.durations[At(stage * job_.num_pipelines + number % job_.num_pipelines)];
+    if (!worker.backwards.empty()) {
+      const int slot = *worker.backwards.begin() * job_.num_stages + stage;
+      worker.backwards.erase(worker.backwards.begin());
+      StartBackward(worker, slot, stage, durations);
+      return;
+    }
+    const double needed = job_.stages[At(stage)].activation_bytes;
+    if (worker.forwards.empty() || worker.memory + needed > job_.capacity[At(stage)]) return;
+    const int slot = *worker.forwards.begin() * job_.num_stages + stage;
+    worker.forwards.erase(worker.forwards.begin());
+    worker.busy = true;
+    worker.memory += needed;
+    order_.ops.push_back(Order::Op(slot, ActionKind::kForward));
+    const Ticks end = now_ + durations[0];
+    events_.push({end, EventType::kForwardDone, slot});
+    if (stage + 1 == job_.num_stages) {
+      events_.push({end, EventType::kBackwardHere, slot});
+    } else {
+      events_.push({end + job_.send_forward[At(stage)], EventType::kForwardHere, slot + 1});
+    }
+  }
+
+  void StartBackward(Worker& worker, int slot, int stage, const std::array<Ticks, 4>& durations) {
+    worker.busy = true;
+    Ticks sent = now_ + durations[3];
+    Ticks end = sent;
+    if (job_.decoupled) {
+      order_.ops.push_back(Order::Op(slot, ActionKind::kBackwardInput));
+      order_.ops.push_back(Order::Op(slot, ActionKind::kBackwardWeight));
+      sent = now_ + durations[1];
+      end = sent + durations[2];
+    } else {
+      order_.ops.push_back(Order::Op(slot, ActionKind::kBackward));
+    }
+    events_.push({end, EventType::kBackwardDone, slot});
+    if (stage > 0) {
+      events_.push({sent + job_.send_backward[At(stage - 1)], EventType::kBackwardHere, slot - 1});
+    }
+  }
+
+  using Event = std::tuple<Ticks, EventType, int>;
+
+  const FlatJob& job_;
+  Order order_;
+  std::vector<Worker> workers_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  Ticks now_ = 0;
+};
+
+}  // namespace
+
+StatusOr<Order> MakeGPipe(const FlatJob& job) {
+  return FaultFreeOrder(job, "gpipe", [&](int) {
+    std::vector<std::pair<ActionKind, int>> sequence;
+    for (int m = 0; m < job.micro_batches; ++m) sequence.emplace_back(ActionKind::kForward, m);
+    for (int m = 0; m < job.micro_batches; ++m) sequence.emplace_back(ActionKind::kBackward, m);
+    return sequence;
+  });
+}
+
+StatusOr<Order> MakeOneFOneB(const FlatJob& job) {
+  return FaultFreeOrder(job, "1f1b", [&](int stage) {
+    std::vector<std::pair<ActionKind, int>> sequence;
+    const int warm_up = std::min(job.micro_batches, job.num_stages - 1 - stage);
+    for (int m = 0; m < warm_up; ++m) sequence.emplace_back(ActionKind::kForward, m);
+    for (int m = warm_up; m < job.micro_batches; ++m) {
+      sequence.emplace_back(ActionKind::kForward, m);
+      sequence.emplace_back(ActionKind::kBackward, m - warm_up);
+    }
+    for (int m = job.micro_batches - warm_up; m < job.micro_batches; ++m) {
+      sequence.emplace_back(ActionKind::kBackward, m);
+    }
+    return sequence;
+  });
+}
+
+StatusOr<Order> MakeNaive(const FlatJob& job) { return NaiveSimulation(job).Run(); }
+
+std::vector<std::int32_t> RoundRobinAssignment(const FlatJob& job) {
+  std::vector<std::int32_t> pipeline(At(job.num_slots()), -1);
+  for (int stage = 0; stage < job.num_stages; ++stage) {
+    const std::vector<int>& live = job.live[At(job.column[At(stage)])];
+    std::size_t orphan = 0;
+    for (int k = 0; k < job.num_pipelines; ++k) {
+      const bool alive = std::binary_search(live.begin(), live.end(), k);
+      for (int m = 0; m < job.micro_batches; ++m) {
+        const int slot = (m * job.num_pipelines + k) * job.num_stages + stage;
+        pipeline[At(slot)] = alive ? k : live[orphan++ % live.size()];
+      }
+    }
+  }
+  return pipeline;
+}
+
+}  // namespace recycle

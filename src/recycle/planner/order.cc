@@ -1,0 +1,307 @@
+#include "recycle/planner/order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "recycle/base/check.h"
+
+namespace recycle {
+namespace {
+
+std::size_t At(int index) { return static_cast<std::size_t>(index); }
+
+// Passes of one order, each starting where the pass before ended.
+class Passes {
+ public:
+  Passes(const FlatJob& job, const Order& order)
+      : job_(job),
+        steps_(order.ops.size()),
+        forward_end_(At(job.num_slots())),
+        backward_end_(At(job.num_slots())),
+        worker_free_(At(job.num_workers()), 0),
+        release_(At(job.num_stages), 0),
+        stage_end_(At(job.num_stages), 0) {
+    for (std::size_t n = 0; n < steps_.size(); ++n) {
+      const int slot = Order::SlotOf(order.ops[n]);
+      const int stage = slot % job.num_stages;
+      const int pipeline = order.pipeline[At(slot)];
+      const auto kind = static_cast<std::size_t>(Order::KindOf(order.ops[n]));
+      steps_[n] = {.slot = slot,
+                   .stage = static_cast<std::int16_t>(stage),
+                   .kind = Order::KindOf(order.ops[n]),
+                   .worker = job.WorkerOf(stage, pipeline),
+                   .duration = job.durations[At(stage * job.num_pipelines + pipeline)][kind]};
+    }
+  }
+
+  // One iteration: from the releases to the end of every stage's step; these are the next releases.
+  void Run() {
+    std::fill(stage_end_.begin(), stage_end_.end(), 0);
+    for (const Step& step : steps_) RunStep(step);
+    ends_.resize(stage_end_.size());
+    Ticks slowest = 0;
+    for (std::size_t stage = 0; stage < ends_.size(); ++stage) {
+      ends_[stage] = stage_end_[stage] + job_.stages[stage].all_reduce;
+      slowest = std::max(slowest, ends_[stage]);
+    }
+    for (std::size_t stage = 0; stage < ends_.size(); ++stage) {
+      ends_[stage] = (job_.staggered ? ends_[stage] : slowest) + job_.stages[stage].optimizer;
+    }
+    shortest_ = std::numeric_limits<Ticks>::max();
+    longest_ = 0;
+    for (std::size_t stage = 0; stage < ends_.size(); ++stage) {
+      shortest_ = std::min(shortest_, ends_[stage] - release_[stage]);
+      longest_ = std::max(longest_, ends_[stage] - release_[stage]);
+    }
+    release_ = ends_;
+  }
+
+  Ticks end() const { return *std::max_element(ends_.begin(), ends_.end()); }
+  Ticks shortest() const { return shortest_; }
+  Ticks longest() const { return longest_; }
+
+ private:
+  struct Step {
+    std::int32_t slot;
+    std::int16_t stage;
+    ActionKind kind;
+    std::int32_t worker;
+    Ticks duration;
+  };
+
+  void RunStep(const Step& step) {
+    Ticks start = worker_free_[At(step.worker)];
+    const std::size_t slot = At(step.slot);
+    const auto stage = static_cast<std::size_t>(step.stage);
+    if (step.kind == ActionKind::kForward) {
+      start = std::max(start, release_[stage]);
+      if (stage > 0) start = std::max(start, forward_end_[slot - 1] + job_.send_forward[stage - 1]);
+      forward_end_[slot] = start + step.duration;
+      worker_free_[At(step.worker)] = start + step.duration;
+      return;
+    }
+    if (step.kind != ActionKind::kBackwardWeight) {
+      if (stage + 1 < stage_end_.size()) {
+        start = std::max(start, backward_end_[slot + 1] + job_.send_backward[stage]);
+      }
+      backward_end_[slot] = start + step.duration;
+    }
+    const Ticks end = start + step.duration;
+    worker_free_[At(step.worker)] = end;
+    if (step.kind != ActionKind::kBackwardInput)
+      stage_end_[stage] = std::max(stage_end_[stage], end);
+  }
+
+  const FlatJob& job_;
+  std::vector<Step> steps_;
+  std::vector<Ticks> forward_end_;   // by slot
+  std::vector<Ticks> backward_end_;  // by slot, of I or B
+  std::vector<Ticks> worker_free_;
+  std::vector<Ticks> release_;
+  std::vector<Ticks> stage_end_;  // last W or B
+  std::vector<Ticks> ends_;       // of the steps
+  Ticks shortest_ = 0;
+  Ticks longest_ = 0;
+};
+
+// Emits the actions of per-worker sequences as their inputs become ready (Kahn's algorithm).
+class Merger {
+ public:
+  Merger(const FlatJob& job, const std::vector<std::vector<std::uint32_t>>& sequences,
+         const std::vector<std::int32_t>& pipeline)
+      : job_(job),
+        sequences_(sequences),
+        pipeline_(pipeline),
+        next_(sequences.size(), 0),
+        done_(At(job.num_slots()) * 4, false) {}
+
+  std::vector<std::uint32_t> Run() {
+    for (std::size_t worker = 0; worker < sequences_.size(); ++worker) Advance(worker);
+    while (!woken_.empty()) {
+      const std::size_t worker = woken_.back();
+      woken_.pop_back();
+      Advance(worker);
+    }
+    return std::move(ops_);
+  }
+
+ private:
+  bool Ready(std::uint32_t op) const {
+    const int slot = Order::SlotOf(op);
+    const int stage = slot % job_.num_stages;
+    switch (Order::KindOf(op)) {
+      case ActionKind::kForward:
+        return stage == 0 || done_[Order::Op(slot - 1, ActionKind::kForward)];
+      case ActionKind::kBackwardWeight:
+        return done_[Order::Op(slot, ActionKind::kBackwardInput)];
+      case ActionKind::kBackwardInput:
+      case ActionKind::kBackward:
+        if (!done_[Order::Op(slot, ActionKind::kForward)]) return false;
+        return stage + 1 == job_.num_stages ||
+               done_[Order::Op(slot + 1, ActionKind::kBackwardInput)] ||
+               done_[Order::Op(slot + 1, ActionKind::kBackward)];
+      case ActionKind::kReduceGrad:
+      case ActionKind::kValidate:
+      case ActionKind::kStep:
+        break;
+    }
+    return false;
+  }
+
+  void Advance(std::size_t worker) {
+    const std::vector<std::uint32_t>& sequence = sequences_[worker];
+    while (next_[worker] < sequence.size() && Ready(sequence[next_[worker]])) {
+      const std::uint32_t op = sequence[next_[worker]++];
+      done_[op] = true;
+      ops_.push_back(op);
+      Wake(op);
+    }
+  }
+
+  void Wake(std::uint32_t op) {
+    const int slot = Order::SlotOf(op);
+    const int stage = slot % job_.num_stages;
+    if (Order::KindOf(op) == ActionKind::kForward) {
+      if (stage + 1 < job_.num_stages) WakeSlot(slot + 1, stage + 1);
+    } else if (Order::KindOf(op) != ActionKind::kBackwardWeight && stage > 0) {
+      WakeSlot(slot - 1, stage - 1);
+    }
+  }
+
+  void WakeSlot(int slot, int stage) {
+    woken_.push_back(At(job_.WorkerOf(stage, pipeline_[At(slot)])));
+  }
+
+  const FlatJob& job_;
+  const std::vector<std::vector<std::uint32_t>>& sequences_;
+  const std::vector<std::int32_t>& pipeline_;
+  std::vector<std::size_t> next_;  // by worker
+  std::vector<bool> done_;         // by op
+  std::vector<std::size_t> woken_;
+  std::vector<std::uint32_t> ops_;
+};
+
+}  // namespace
+
+PlanFigures EvaluateOrder(const FlatJob& job, const Order& order) {
+  constexpr int kPasses = 8;
+  constexpr int kMaxPasses = 1000;
+  const bool bracketed = job.num_stages == job.num_columns;
+  Passes passes(job, order);
+  PlanFigures figures;
+  Ticks low = 0;
+  Ticks high = std::numeric_limits<Ticks>::max();
+  Ticks half_way = 0;
+  for (int pass = 1; pass <= kMaxPasses; ++pass) {
+    passes.Run();
+    if (pass == 1) figures.makespan = passes.end();
+    if (pass == kPasses / 2) half_way = passes.end();
+    low = std::max(low, passes.shortest());
+    high = std::min(high, passes.longest());
+    if (bracketed && low == high) {
+      figures.period = low;
+      figures.certified = true;
+      return figures;
+    }
+    if (!bracketed && pass == kPasses) {
+      figures.period = (passes.end() - half_way) / (kPasses / 2);
+      return figures;
+    }
+  }
+  figures.period = high;
+  return figures;
+}
+
+bool FitsMemory(const FlatJob& job, const Order& order) {
+  std::vector<double> held(At(job.num_workers()), 0);
+  for (const std::uint32_t op : order.ops) {
+    const int slot = Order::SlotOf(op);
+    const int stage = slot % job.num_stages;
+    const StageCosts& costs = job.stages[At(stage)];
+    double& memory = held[At(job.WorkerOf(stage, order.pipeline[At(slot)]))];
+    switch (Order::KindOf(op)) {
+      case ActionKind::kForward:
+        memory += costs.activation_bytes;
+        if (memory > job.capacity[At(job.column[At(stage)])]) return false;
+        break;
+      case ActionKind::kBackwardInput:
+        memory -= costs.activation_bytes - costs.deferred_bytes;
+        break;
+      case ActionKind::kBackwardWeight:
+        memory -= costs.deferred_bytes;
+        break;
+      case ActionKind::kBackward:
+        memory -= costs.activation_bytes;
+        break;
+      case ActionKind::kReduceGrad:
+      case ActionKind::kValidate:
+      case ActionKind::kStep:
+        RC_CHECK(false) << "an order has actions with a micro-batch only";
+    }
+  }
+  return true;
+}
+
+int MovedFromLiveHome(const FlatJob& job, const Order& order) {
+  std::vector<bool> alive(At(job.num_workers()), false);
+  for (int column = 0; column < job.num_columns; ++column) {
+    for (const int k : job.live[At(column)]) alive[At(column * job.num_pipelines + k)] = true;
+  }
+  int moved = 0;
+  for (int slot = 0; slot < job.num_slots(); ++slot) {
+    const int home = (slot / job.num_stages) % job.num_pipelines;
+    const bool home_lives = alive[At(job.WorkerOf(slot % job.num_stages, home))];
+    if (home_lives && order.pipeline[At(slot)] != home) ++moved;
+  }
+  return moved;
+}
+
+Schedule ToSchedule(const FlatJob& job, const Order& order) {
+  std::vector<std::size_t> lengths(At(job.num_workers()), 0);
+  for (const std::uint32_t op : order.ops) {
+    const int slot = Order::SlotOf(op);
+    ++lengths[At(job.WorkerOf(slot % job.num_stages, order.pipeline[At(slot)]))];
+  }
+  Schedule schedule;
+  std::vector<std::int32_t> entry(At(job.num_workers()), -1);
+  for (int k = 0; k < job.num_pipelines; ++k) {
+    for (int column = 0; column < job.num_columns; ++column) {
+      if (!std::binary_search(job.live[At(column)].begin(), job.live[At(column)].end(), k))
+        continue;
+      const std::size_t worker = At(column * job.num_pipelines + k);
+      entry[worker] = static_cast<std::int32_t>(schedule.size());
+      schedule.push_back({.worker = WorkerId{PipelineId(k), StageId(column)}, .actions = {}});
+      schedule.back().actions.reserve(lengths[worker] + 3 * At(job.num_stages / job.num_columns));
+    }
+  }
+  for (const std::uint32_t op : order.ops) {
+    const int slot = Order::SlotOf(op);
+    const int stage = slot % job.num_stages;
+    const std::int32_t index = entry[At(job.WorkerOf(stage, order.pipeline[At(slot)]))];
+    RC_CHECK(index >= 0) << "slot " << slot << " is on a dead worker";
+    schedule[At(index)].actions.push_back({.kind = Order::KindOf(op),
+                                           .stage = StageId(stage),
+                                           .micro_batch = job.MicroBatchOf(slot / job.num_stages)});
+  }
+  return schedule;
+}
+
+StatusOr<Order> OrderFromSequences(const FlatJob& job,
+                                   const std::vector<std::vector<std::uint32_t>>& sequences,
+                                   std::vector<std::int32_t> pipeline) {
+  Order order;
+  order.ops = Merger(job, sequences, pipeline).Run();
+  order.pipeline = std::move(pipeline);
+  std::size_t total = 0;
+  for (const std::vector<std::uint32_t>& sequence : sequences) total += sequence.size();
+  if (order.ops.size() != total) {
+    return absl::FailedPreconditionError(
+        fmt::format("the order deadlocks after {} of {} actions", order.ops.size(), total));
+  }
+  return order;
+}
+
+}  // namespace recycle

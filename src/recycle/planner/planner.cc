@@ -1,0 +1,175 @@
+#include "recycle/planner/planner.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "recycle/plan/timeline.h"
+#include "recycle/plan/validate.h"
+#include "recycle/planner/adaptive.h"
+#include "recycle/planner/baselines.h"
+#include "recycle/planner/bounds.h"
+#include "recycle/planner/flat_job.h"
+#include "recycle/planner/order.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::array<std::pair<Method, std::string_view>, 9> kMethods = {{
+    {Method::kAdaptive, "adaptive"},
+    {Method::kGPipe, "gpipe"},
+    {Method::kOneFOneB, "1f1b"},
+    {Method::kInterleaved, "interleaved"},
+    {Method::kZbH1, "zb-h1"},
+    {Method::kZbH2, "zb-h2"},
+    {Method::kZbV, "zb-v"},
+    {Method::kNaive, "naive"},
+    {Method::kExact, "exact"},
+}};
+
+// Methods whose backward is B and whose steps are synchronous by definition.
+bool IsCoupledAndSynchronous(Method method) {
+  return method == Method::kGPipe || method == Method::kOneFOneB ||
+         method == Method::kInterleaved || method == Method::kNaive;
+}
+
+bool IsFaultFree(Method method) {
+  return method != Method::kAdaptive && method != Method::kNaive && method != Method::kExact;
+}
+
+Status CheckMethod(const PlanRequest& request) {
+  if (IsFaultFree(request.method) && !request.failed.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("method {} is a fault-free schedule, and {} workers have failed (hint: use "
+                    "adaptive)",
+                    MethodText(request.method), request.failed.size()));
+  }
+  if (request.parallel.virtual_stages > 1 && request.method != Method::kAdaptive &&
+      request.method != Method::kInterleaved && request.method != Method::kZbV) {
+    return absl::InvalidArgumentError(fmt::format(
+        "method {} has one stage a worker, and virtual stages are {} (hint: use adaptive, "
+        "interleaved or zb-v)",
+        MethodText(request.method), request.parallel.virtual_stages));
+  }
+  return OkStatus();
+}
+
+StatusOr<Order> MakeOrder(const PlanRequest& request, const FlatJob& job) {
+  switch (request.method) {
+    case Method::kAdaptive: {
+      RC_ASSIGN_OR_RETURN(TimedOrder timed, MakeAdaptive(job, request.affinity, request.effort));
+      return std::move(timed.order);
+    }
+    case Method::kGPipe:
+      return MakeGPipe(job);
+    case Method::kOneFOneB:
+      return MakeOneFOneB(job);
+    case Method::kNaive:
+      return MakeNaive(job);
+    case Method::kInterleaved:
+    case Method::kZbH1:
+    case Method::kZbH2:
+    case Method::kZbV:
+    case Method::kExact:
+      break;
+  }
+  return absl::UnimplementedError(
+      fmt::format("method {} is not built yet (hint: use adaptive)", MethodText(request.method)));
+}
+
+// Each worker's stages in one; the sends are those between the lowest stages.
+CostProfile MergeVirtualStages(const CostProfile& costs, const Parallelism& parallel) {
+  const auto columns = static_cast<std::size_t>(parallel.pipeline);
+  CostProfile merged;
+  merged.unit = costs.unit;
+  merged.stages.resize(columns);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageId column = parallel.Column(StageId(static_cast<std::int32_t>(stage)));
+    StageCosts& whole = merged.stages[static_cast<std::size_t>(column.value())];
+    const StageCosts& part = costs.stages[stage];
+    whole.forward += part.forward;
+    whole.backward_input += part.backward_input;
+    whole.backward_weight += part.backward_weight;
+    whole.optimizer += part.optimizer;
+    whole.all_reduce += part.all_reduce;
+    whole.activation_bytes += part.activation_bytes;
+    whole.deferred_bytes += part.deferred_bytes;
+  }
+  merged.send_forward.assign(costs.send_forward.begin(),
+                             costs.send_forward.begin() + parallel.pipeline - 1);
+  merged.send_backward.assign(costs.send_backward.begin(),
+                              costs.send_backward.begin() + parallel.pipeline - 1);
+  return merged;
+}
+
+}  // namespace
+
+std::string_view MethodText(Method method) {
+  return std::find_if(kMethods.begin(), kMethods.end(),
+                      [&](const auto& entry) { return entry.first == method; })
+      ->second;
+}
+
+StatusOr<Method> ParseMethod(std::string_view text) {
+  std::string names;
+  for (const auto& [method, name] : kMethods) {
+    if (name == text) return method;
+    names += names.empty() ? "" : ", ";
+    names += name;
+  }
+  return absl::InvalidArgumentError(fmt::format("method '{}' must be one of {}", text, names));
+}
+
+StatusOr<Affinity> ParseAffinity(std::string_view text) {
+  if (text == "pool") return Affinity::kPool;
+  if (text == "strict") return Affinity::kStrict;
+  return absl::InvalidArgumentError(fmt::format("affinity '{}' must be pool or strict", text));
+}
+
+StatusOr<Plan> MakePlan(const PlanRequest& request) {
+  RC_RETURN_IF_ERROR(CheckMethod(request));
+  PlanRequest effective = request;
+  if (IsCoupledAndSynchronous(request.method)) {
+    effective.options = {.decoupled = false, .staggered = false};
+  }
+  RC_ASSIGN_OR_RETURN(const FlatJob job, MakeFlatJob(effective));
+  RC_ASSIGN_OR_RETURN(const Order order, MakeOrder(effective, job));
+  Plan plan;
+  plan.parallel = request.parallel;
+  plan.micro_batches = request.micro_batches;
+  plan.failed = request.failed;
+  std::sort(plan.failed.begin(), plan.failed.end());
+  plan.options = effective.options;
+  plan.costs = request.costs;
+  plan.slow = request.slow;
+  plan.workers = ToSchedule(job, order);
+  plan.method = std::string(MethodText(request.method));
+  AddStepActions(plan);
+  RC_ASSIGN_OR_RETURN(const PlanFigures figures, ComputeFigures(plan));
+  plan.makespan = figures.makespan;
+  plan.period = figures.period;
+  plan.lower_bound = LowerBound(job);
+  return plan;
+}
+
+StatusOr<Ticks> FaultFreeOneFOneBPeriod(const PlanRequest& request) {
+  PlanRequest fault_free = request;
+  fault_free.failed.clear();
+  fault_free.slow.clear();
+  for (StageCosts& stage : fault_free.costs.stages) stage.capacity_bytes.reset();
+  RC_RETURN_IF_ERROR(MakeFlatJob(fault_free).status());
+  fault_free.costs = MergeVirtualStages(request.costs, request.parallel);
+  fault_free.parallel.virtual_stages = 1;
+  fault_free.parallel.placement = Placement::kInterleaved;
+  fault_free.options = {.decoupled = false, .staggered = false};
+  fault_free.parallel.data = 1;  // pipelines do not influence one another
+  RC_ASSIGN_OR_RETURN(const FlatJob job, MakeFlatJob(fault_free));
+  RC_ASSIGN_OR_RETURN(const Order order, MakeOneFOneB(job));
+  return EvaluateOrder(job, order).period;
+}
+
+}  // namespace recycle
