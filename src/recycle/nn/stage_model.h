@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "recycle/nn/model_options.h"
+#include "recycle/nn/parameter.h"
 
 namespace recycle {
 
@@ -42,17 +43,6 @@ class LayerRun;
 // Called after each layer of an action, in the order of execution: `layers_done` counts from 1.
 // An empty hook is allowed.
 using LayerHook = std::function<void(int layers_done, int layers_total)>;
-
-// A parameter of a stage. `value` and `gradient` may be read and written in place between actions,
-// or replaced by contiguous float tensors of the same shape.
-struct Parameter {
-  std::string name;     // canonical, the same in every layout
-  int layer = 0;        // the layer that owns it on this stage
-  at::Tensor value;     // float, contiguous
-  at::Tensor gradient;  // the accumulator: float, contiguous, shape of `value`
-  bool tied = false;    // another stage holds this parameter too: sum both gradients before a step
-  bool decay = false;   // weight decay applies
-};
 
 struct ForwardInput {
   int iteration = 0;    // keys the dropout

@@ -1,0 +1,129 @@
+#include "recycle/nn/operators.h"
+
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/sum.h>
+
+#include <cmath>
+#include <limits>
+
+namespace recycle {
+namespace {
+
+constexpr double kNormEpsilon = 1e-5;
+
+}  // namespace
+
+void Linear::Run::AppendTo(TensorList& tensors) const { tensors.insert(tensors.end(), {x, grad}); }
+
+at::Tensor Linear::Forward(const at::Tensor& x, Run& run) const {
+  run.x = x;
+  if (bias_ == nullptr) return at::mm(x, weight_->value.t());
+  return at::addmm(bias_->value, x, weight_->value.t());
+}
+
+at::Tensor Linear::BackwardInput(const at::Tensor& grad, Run& run) const {
+  run.grad = grad;
+  return at::mm(grad, weight_->value);
+}
+
+void Linear::BackwardWeight(Run& run) const {
+  weight_->gradient.addmm_(run.grad.t(), run.x);
+  if (bias_ != nullptr) bias_->gradient.add_(at::sum(run.grad, 0));
+  run = {};
+}
+
+void Norm::Run::AppendTo(TensorList& tensors) const {
+  tensors.insert(tensors.end(), {x, mean, rstd, grad_weight, grad_bias});
+}
+
+at::Tensor Norm::Forward(const at::Tensor& x, Run& run) const {
+  run.x = x;
+  at::Tensor y;
+  std::tie(y, run.mean, run.rstd) =
+      at::native_layer_norm(x, {x.size(-1)}, weight_->value, bias_->value, kNormEpsilon);
+  return y;
+}
+
+at::Tensor Norm::BackwardInput(const at::Tensor& grad, Run& run) const {
+  at::Tensor grad_x;
+  std::tie(grad_x, run.grad_weight, run.grad_bias) =
+      at::native_layer_norm_backward(grad, run.x, {run.x.size(-1)}, run.mean, run.rstd,
+                                     weight_->value, bias_->value, {true, true, true});
+  run.x = run.mean = run.rstd = at::Tensor();
+  return grad_x;
+}
+
+void Norm::BackwardWeight(Run& run) const {
+  weight_->gradient.add_(run.grad_weight);
+  bias_->gradient.add_(run.grad_bias);
+  run = {};
+}
+
+void CausalAttention::Run::AppendTo(TensorList& tensors) const {
+  tensors.insert(tensors.end(), {qkv, probabilities});
+}
+
+CausalAttention::CausalAttention(int heads, int max_sequence, int hidden)
+    : heads_(heads),
+      scale_(1.0 / std::sqrt(static_cast<double>(hidden / heads))),
+      mask_TT_(at::full({max_sequence, max_sequence}, -std::numeric_limits<float>::infinity())
+                   .triu_(1)) {}
+
+at::Tensor CausalAttention::Forward(const at::Tensor& qkv_N3D, std::int64_t batch,
+                                    const Dropout& dropout, Run& run) const {
+  const std::int64_t rows = qkv_N3D.size(0);
+  const std::int64_t tokens = rows / batch;
+  const std::int64_t hidden = qkv_N3D.size(1) / 3;
+  run.dropout = dropout;
+  // One copy puts the heads apart: [3, B*heads, T, head width].
+  run.qkv = qkv_N3D.view({batch, tokens, 3, heads_, hidden / heads_})
+                .permute({2, 0, 3, 1, 4})
+                .contiguous()
+                .view({3, batch * heads_, tokens, hidden / heads_});
+  const at::Tensor mask = mask_TT_.narrow(0, 0, tokens).narrow(1, 0, tokens);
+  const at::Tensor scores =
+      at::baddbmm(mask, run.qkv.select(0, 0), run.qkv.select(0, 1).transpose(1, 2), 1, scale_);
+  run.probabilities = at::_softmax(scores, -1, false);
+  return at::bmm(dropout.Apply(run.probabilities), run.qkv.select(0, 2))
+      .view({batch, heads_, tokens, hidden / heads_})
+      .transpose(1, 2)
+      .reshape({rows, hidden});
+}
+
+at::Tensor CausalAttention::BackwardInput(const at::Tensor& grad_ND, Run& run) const {
+  const std::int64_t tokens = run.qkv.size(2);
+  const std::int64_t width = run.qkv.size(3);
+  const std::int64_t rows = grad_ND.size(0);
+  const std::int64_t batch = rows / tokens;
+  const at::Tensor grad = grad_ND.view({batch, tokens, heads_, width})
+                              .transpose(1, 2)
+                              .reshape({batch * heads_, tokens, width});
+  const at::Tensor query = run.qkv.select(0, 0);
+  const at::Tensor key = run.qkv.select(0, 1);
+  const at::Tensor value = run.qkv.select(0, 2);
+  at::Tensor grad_qkv = at::empty_like(run.qkv);
+  at::Tensor grad_query = grad_qkv.select(0, 0);
+  at::Tensor grad_key = grad_qkv.select(0, 1);
+  at::Tensor grad_value = grad_qkv.select(0, 2);
+
+  at::bmm_out(grad_value, run.dropout.Apply(run.probabilities).transpose(1, 2), grad);
+  const at::Tensor grad_scores = at::_softmax_backward_data(
+      run.dropout.Apply(at::bmm(grad, value.transpose(1, 2))), run.probabilities, -1, at::kFloat);
+  at::bmm_out(grad_query, grad_scores, key).mul_(scale_);
+  at::bmm_out(grad_key, grad_scores.transpose(1, 2), query).mul_(scale_);
+  run = {};
+  return grad_qkv.view({3, batch, heads_, tokens, width})
+      .permute({1, 3, 0, 2, 4})
+      .reshape({rows, 3 * heads_ * width});
+}
+
+}  // namespace recycle
