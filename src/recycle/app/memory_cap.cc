@@ -4,28 +4,9 @@
 
 #include "recycle/app/numbers.h"
 #include "recycle/base/check.h"
+#include "recycle/planner/cost_options.h"
 
 namespace recycle {
-namespace {
-
-// What one micro-batch holds on a worker, and the state of the worker's stages.
-struct WorkerBytes {
-  double activation = 0;
-  double state = 0;
-};
-
-std::vector<WorkerBytes> BytesPerColumn(const Parallelism& parallel, const CostProfile& costs) {
-  std::vector<WorkerBytes> columns(static_cast<std::size_t>(parallel.pipeline));
-  for (int s = 0; s < parallel.num_stages(); ++s) {
-    WorkerBytes& column = columns[static_cast<std::size_t>(parallel.Column(StageId(s)).value())];
-    column.activation += costs.stages[static_cast<std::size_t>(s)].activation_bytes;
-    column.state += costs.stages[static_cast<std::size_t>(s)].state_bytes;
-  }
-  return columns;
-}
-
-}  // namespace
-
 std::string ToString(const MemoryCap& cap) {
   switch (cap.kind) {
     case MemoryCap::Kind::kNone:
@@ -52,34 +33,21 @@ StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name)
                   name, text, number ? "1" : "none"));
 }
 
-Status ApplyMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,
-                      CostProfile& costs) {
-  RC_CHECK(costs.stages.size() == static_cast<std::size_t>(parallel.num_stages()));
-  const std::vector<WorkerBytes> columns = BytesPerColumn(parallel, costs);
-  for (int i = 0; i < parallel.pipeline; ++i) {
-    const WorkerBytes& bytes = columns[static_cast<std::size_t>(i)];
-    std::optional<double>& capacity = costs.stages[static_cast<std::size_t>(i)].capacity_bytes;
-    switch (cap.kind) {
-      case MemoryCap::Kind::kNone:
-        capacity.reset();
-        break;
-      case MemoryCap::Kind::kOneFOneB:
-        capacity = (parallel.pipeline - i) * bytes.activation;
-        break;
-      case MemoryCap::Kind::kMicroBatches:
-        capacity = cap.micro_batches * bytes.activation;
-        break;
-      case MemoryCap::Kind::kAuto:
-        capacity = device_bytes - bytes.state;
-        if (*capacity < bytes.activation) {
-          return absl::InvalidArgumentError(fmt::format(
-              "stage {} needs {:.0f} MB for its state and {:.0f} MB for one micro-batch, but a "
-              "worker has {:.0f} MB; the nearest valid choice is a smaller model, a smaller "
-              "batch.micro_batch_size or fewer workers on this machine",
-              i, bytes.state / 1e6, bytes.activation / 1e6, device_bytes / 1e6));
-        }
-        break;
+Status ApplyJobMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,
+                         CostProfile& costs) {
+  if (cap.kind != MemoryCap::Kind::kAuto) return ApplyMemoryCap(ToString(cap), parallel, costs);
+  RC_CHECK(parallel.virtual_stages == 1) << "jobs have one stage per worker";
+  for (std::size_t i = 0; i < costs.stages.size(); ++i) {
+    StageCosts& stage = costs.stages[i];
+    const double capacity = device_bytes - stage.state_bytes;
+    if (capacity < stage.activation_bytes) {
+      return absl::InvalidArgumentError(fmt::format(
+          "schedule.memory_cap is auto, but stage {} needs {:.0f} MB for its state and {:.0f} MB "
+          "for one micro-batch while a worker has {:.0f} MB; the nearest valid choice is a smaller "
+          "batch.micro_batch_size, a smaller model or fewer workers on this machine",
+          i, stage.state_bytes / 1e6, stage.activation_bytes / 1e6, device_bytes / 1e6));
     }
+    stage.capacity_bytes = capacity;
   }
   return OkStatus();
 }

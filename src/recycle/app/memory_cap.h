@@ -28,11 +28,11 @@ std::string ToString(const MemoryCap& cap);
 // The inverse. `name` is the option or key for messages. Error: kInvalidArgument, one sentence.
 StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name);
 
-// Sets capacity_bytes of every worker's lowest stage in `costs`. `device_bytes` is what one worker
-// may use in all; kAuto gives it minus the state of the worker's stages. Error: kInvalidArgument if
-// that leaves less than one micro-batch.
-Status ApplyMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,
-                      CostProfile& costs);
+// Sets the capacity of every worker in a job's costs. `device_bytes` is what one worker may use in
+// all; kAuto gives it minus the state of the worker's stages. Error: kInvalidArgument if that
+// leaves less than one micro-batch.
+Status ApplyJobMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,
+                         CostProfile& costs);
 
 }  // namespace recycle
 

@@ -1,7 +1,5 @@
 #include "recycle/app/report_error.h"
 
-#include <iostream>
-
 namespace recycle {
 
 ExitCode ExitCodeOf(const Status& status) {
@@ -14,8 +12,8 @@ ExitCode ExitCodeOf(const Status& status) {
   return ExitCode::kUsage;
 }
 
-int ReportError(const Status& status) {
-  if (!status.ok()) std::cerr << "recycle: " << status.message() << std::endl;
+int ReportError(const Status& status, std::ostream& err) {
+  if (!status.ok()) err << "recycle: " << status.message() << std::endl;
   return static_cast<int>(ExitCodeOf(status));
 }
 

@@ -2,6 +2,8 @@
 #ifndef RECYCLE_APP_REPORT_ERROR_H_
 #define RECYCLE_APP_REPORT_ERROR_H_
 
+#include <iostream>
+
 #include "recycle/base/exit_code.h"
 #include "recycle/base/status.h"
 
@@ -12,8 +14,8 @@ namespace recycle {
 // everything else, which is bad usage or configuration.
 ExitCode ExitCodeOf(const Status& status);
 
-// Prints "recycle: <message>" to standard error unless `status` is OK; returns its exit code.
-int ReportError(const Status& status);
+// Prints "recycle: <message>" to `err` unless `status` is OK; returns its exit code.
+int ReportError(const Status& status, std::ostream& err = std::cerr);
 
 }  // namespace recycle
 

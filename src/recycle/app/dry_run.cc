@@ -1,0 +1,146 @@
+#include "recycle/app/dry_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "recycle/app/job_conversion.h"
+#include "recycle/app/plan_figures.h"
+#include "recycle/plan/pictures.h"
+#include "recycle/plan/plan_json.h"
+#include "recycle/plan/validate.h"
+
+namespace recycle {
+namespace {
+
+constexpr double kMega = 1e6;
+constexpr std::size_t kMostActionsShown = 400;  // a grid beyond that is no help in a terminal
+
+struct WorkerMemory {
+  WorkerId worker;
+  LayerRange layers;
+  double parameter_bytes = 0;
+  double state_bytes = 0;       // parameters + moments
+  double activation_bytes = 0;  // peak while the plan runs
+  double total() const { return state_bytes + activation_bytes; }
+};
+
+StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, const Plan& plan) {
+  RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
+  RC_ASSIGN_OR_RETURN(const PlanRequest request,
+                      PlanRequestOf(config, plan.failed, WorkerMemoryBytes(config)));
+  Plan sized = plan;  // a plan file may have been written with other costs; sizes are the job's
+  sized.costs = request.costs;
+  const std::vector<double> peaks = PeakMemory(sized);
+  std::vector<WorkerMemory> memory;
+  for (std::size_t w = 0; w < plan.workers.size(); ++w) {
+    const WorkerId worker = plan.workers[w].worker;
+    const auto stage = static_cast<std::size_t>(worker.stage.value());
+    const StageCosts& costs = request.costs.stages[stage];
+    memory.push_back({worker, layers[stage], costs.parameter_bytes, costs.state_bytes, peaks[w]});
+  }
+  return memory;
+}
+
+std::string LayersText(const LayerRange& layers) {
+  return layers.end - layers.begin == 1 ? std::to_string(layers.begin)
+                                        : fmt::format("{}-{}", layers.begin, layers.end - 1);
+}
+
+std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes) {
+  std::string text = fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>10}\n", "worker", "layers",
+                                 "parameters MB", "state MB", "activations MB", "total MB");
+  double sum = 0;
+  for (const WorkerMemory& worker : memory) {
+    text += fmt::format("{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>10.1f}\n",
+                        ToString(worker.worker), LayersText(worker.layers),
+                        worker.parameter_bytes / kMega, worker.state_bytes / kMega,
+                        worker.activation_bytes / kMega, worker.total() / kMega);
+    sum += worker.total();
+  }
+  text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n\n",
+                      sum / kMega, device_bytes / kMega);
+  std::size_t num_actions = 0;
+  for (const WorkerSchedule& worker : plan.workers) num_actions += worker.actions.size();
+  if (num_actions <= kMostActionsShown) text += PlanToGrid(plan) + "\n";
+  return text + FiguresAsText(plan);
+}
+
+std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes) {
+  nlohmann::ordered_json workers = nlohmann::ordered_json::array();
+  for (const WorkerMemory& worker : memory) {
+    workers.push_back({{"worker", ToString(worker.worker)},
+                       {"layers", {worker.layers.begin, worker.layers.end}},
+                       {"parameter_bytes", worker.parameter_bytes},
+                       {"state_bytes", worker.state_bytes},
+                       {"activation_bytes", worker.activation_bytes},
+                       {"total_bytes", worker.total()}});
+  }
+  const nlohmann::ordered_json report = {{"workers", workers},
+                                         {"device_bytes", device_bytes},
+                                         {"plan", nlohmann::ordered_json::parse(PlanToJson(plan))}};
+  return report.dump() + "\n";
+}
+
+// A plan file fits a job if both mean the same micro-batches and workers.
+Status CheckFits(const Plan& plan, const JobConfig& config, const std::string& path) {
+  const Parallelism parallel = ParallelismOf(config);
+  const auto refuse = [&path](const std::string& what, int value, int wanted) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} is {}, but it must be {} as in the job", path, what, value, wanted));
+  };
+  if (plan.parallel.data != parallel.data) {
+    return refuse("parallel.data", plan.parallel.data, parallel.data);
+  }
+  if (plan.parallel.pipeline != parallel.pipeline) {
+    return refuse("parallel.pipeline", plan.parallel.pipeline, parallel.pipeline);
+  }
+  if (plan.parallel.virtual_stages != 1) {
+    return refuse("parallel.virtual", plan.parallel.virtual_stages, 1);
+  }
+  if (plan.micro_batches != config.batch.micro_batches) {
+    return refuse("micro_batches", plan.micro_batches, config.batch.micro_batches);
+  }
+  if (!plan.failed.empty() || !plan.initial.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path,
+        ": a job starts with all its workers, but the plan has failed ones or is for the rest "
+        "of an iteration; make it without --failed"));
+  }
+  if (plan.options.staggered) {
+    return absl::UnimplementedError(
+        absl::StrCat(path,
+                     ": options.staggered is true, which is not built yet; make the plan "
+                     "with --no-stagger"));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Plan> FirstPlan(const JobConfig& config) {
+  if (config.schedule.plan.empty()) {
+    RC_ASSIGN_OR_RETURN(const PlanRequest request,
+                        PlanRequestOf(config, {}, WorkerMemoryBytes(config)));
+    return MakePlan(request);
+  }
+  RC_ASSIGN_OR_RETURN(const Plan plan, ReadPlanFile(config.schedule.plan));
+  RC_RETURN_IF_ERROR(CheckFits(plan, config, config.schedule.plan));
+  const Status legal = Validate(plan);
+  if (!legal.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(config.schedule.plan, " is not a legal plan: ", legal.message(),
+                     "; `recycle check ", config.schedule.plan, "` shows all its errors"));
+  }
+  return plan;
+}
+
+StatusOr<std::string> DryRunReport(const JobConfig& config, const Plan& plan, bool json) {
+  RC_ASSIGN_OR_RETURN(const std::vector<WorkerMemory> memory, MemoryPerWorker(config, plan));
+  const double device_bytes = WorkerMemoryBytes(config);
+  return json ? AsJson(memory, plan, device_bytes) : AsText(memory, plan, device_bytes);
+}
+
+}  // namespace recycle

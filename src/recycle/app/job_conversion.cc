@@ -1,0 +1,78 @@
+#include "recycle/app/job_conversion.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "recycle/app/memory_cap.h"
+
+namespace recycle {
+namespace {
+
+// One core of a server in fp32. Durations computed from shapes only have to be right relative to
+// one another; this makes them the right size too.
+constexpr double kFlopsPerSecond = 2.0e10;
+
+// A method that only knows whole jobs cannot re-route.
+bool NeedsEveryWorker(Method method) {
+  return method != Method::kAdaptive && method != Method::kNaive && method != Method::kExact;
+}
+
+}  // namespace
+
+ModelShape ModelShapeOf(const JobConfig& config) {
+  return {.num_blocks = config.model.layers,
+          .hidden = config.model.hidden,
+          .heads = config.model.heads,
+          .sequence = config.model.sequence,
+          .vocabulary = config.data.vocabulary,
+          .tied = config.model.tied,
+          .micro_batch_size = config.batch.micro_batch_size};
+}
+
+Parallelism ParallelismOf(const JobConfig& config) {
+  return {.data = config.parallel.data,
+          .pipeline = config.parallel.pipeline,
+          .tensor = config.parallel.tensor};
+}
+
+StatusOr<std::vector<LayerRange>> LayersOf(const JobConfig& config) {
+  return SplitLayers(ModelShapeOf(config), config.parallel.pipeline);
+}
+
+CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
+  CoordinatorOptions options;
+  options.parallel = ParallelismOf(config);
+  options.micro_batches = config.batch.micro_batches;
+  options.iterations = config.train.iterations;
+  options.failure_timeout = std::chrono::milliseconds(config.resilience.failure_timeout_ms);
+  options.join_timeout = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(config.launch.join_timeout_s));
+  return options;
+}
+
+StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<WorkerId>& failed,
+                                    double device_bytes) {
+  PlanRequest request;
+  request.parallel = ParallelismOf(config);
+  request.micro_batches = config.batch.micro_batches;
+  request.failed = failed;
+  request.options = {.decoupled = config.schedule.decoupled,
+                     .staggered = config.schedule.staggered};
+  RC_ASSIGN_OR_RETURN(request.method, ParseMethod(config.schedule.method));
+  if (!failed.empty() && NeedsEveryWorker(request.method)) request.method = Method::kAdaptive;
+  if (!failed.empty()) request.effort = Effort::kOnline;
+  RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
+  request.costs = CostsFromShape(ModelShapeOf(config), layers, kFlopsPerSecond);
+  RC_RETURN_IF_ERROR(
+      ApplyJobMemoryCap(config.schedule.memory_cap, request.parallel, device_bytes, request.costs));
+  return request;
+}
+
+double WorkerMemoryBytes(const JobConfig& config) {
+  const double machine_bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return machine_bytes / ParallelismOf(config).num_workers();
+}
+
+}  // namespace recycle
