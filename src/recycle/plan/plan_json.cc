@@ -1,0 +1,466 @@
+#include "recycle/plan/plan_json.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <utility>
+
+#include "recycle/plan/json_fields.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::string_view kFormatName = "recycle-plan/";
+constexpr int kFormatVersion = 1;
+
+// ---- Writing ----
+
+std::string Quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+// Ticks as decimal units, exactly: 1050000 is "1.05".
+std::string Units(Ticks ticks) {
+  const char* sign = ticks < 0 ? "-" : "";
+  const Ticks size = std::abs(ticks);
+  std::string text = fmt::format("{}{}.{:06}", sign, size / kTicksPerUnit, size % kTicksPerUnit);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+template <typename Items, typename Print>
+std::string ListText(const Items& items, Print print, std::string_view separator = ", ") {
+  std::string text = "[";
+  for (const auto& item : items) {
+    if (text.size() > 1) text += separator;
+    text += print(item);
+  }
+  return text + "]";
+}
+
+std::string WorkerText(WorkerId worker) {
+  return fmt::format("[{}, {}]", worker.pipeline.value(), worker.stage.value());
+}
+
+std::string ActionsText(const std::vector<Action>& actions) {
+  return ListText(actions, [](const Action& action) { return '"' + ToString(action) + '"'; });
+}
+
+std::string ParallelText(const Parallelism& parallel) {
+  std::string text = fmt::format(R"({{"data": {}, "pipeline": {}, "tensor": {})", parallel.data,
+                                 parallel.pipeline, parallel.tensor);
+  if (parallel.virtual_stages > 1) {
+    text += fmt::format(R"(, "virtual": {}, "placement": "{}")", parallel.virtual_stages,
+                        parallel.placement == Placement::kV ? "v" : "interleaved");
+  }
+  return text + "}";
+}
+
+std::string StageText(const StageCosts& stage) {
+  std::string text = fmt::format(
+      R"({{"forward": {}, "backward_input": {}, "backward_weight": {}, "optimizer": {}, )"
+      R"("all_reduce": {}, "activation_bytes": {}, "deferred_bytes": {})",
+      Units(stage.forward), Units(stage.backward_input), Units(stage.backward_weight),
+      Units(stage.optimizer), Units(stage.all_reduce), stage.activation_bytes,
+      stage.deferred_bytes);
+  if (stage.capacity_bytes) text += fmt::format(R"(, "capacity_bytes": {})", *stage.capacity_bytes);
+  const std::pair<const char*, double> weights[] = {{"boundary_bytes", stage.boundary_bytes},
+                                                    {"parameter_bytes", stage.parameter_bytes},
+                                                    {"state_bytes", stage.state_bytes}};
+  for (const auto& [key, bytes] : weights) {
+    if (bytes != 0) text += fmt::format(R"(, "{}": {})", key, bytes);
+  }
+  return text + "}";
+}
+
+// One number when all boundaries are alike, else a list.
+std::string SendText(const std::vector<Ticks>& sends) {
+  const bool alike =
+      std::all_of(sends.begin(), sends.end(), [&](Ticks t) { return t == sends[0]; });
+  if (alike) return Units(sends.empty() ? 0 : sends[0]);
+  return ListText(sends, Units);
+}
+
+std::string CostsText(const CostProfile& costs) {
+  return fmt::format(R"({{"unit": {}, "send_forward": {}, "send_backward": {},
+  "stages": {}}})",
+                     Quoted(costs.unit), SendText(costs.send_forward),
+                     SendText(costs.send_backward), ListText(costs.stages, StageText, ",\n    "));
+}
+
+std::string SlowText(const SlowWorker& slow) {
+  return fmt::format("[{}, {}, {}]", slow.worker.pipeline.value(), slow.worker.stage.value(),
+                     slow.factor);
+}
+
+std::string InitialText(const InitialState& state) {
+  return fmt::format(R"({{"worker": {}, "iteration": {}, "done": {}}})", WorkerText(state.worker),
+                     state.iteration, ActionsText(state.done));
+}
+
+std::string CopyText(const CopyMove& copy) {
+  return fmt::format("[{}, {}]", WorkerText(copy.from), WorkerText(copy.to));
+}
+
+std::string ScheduleText(const WorkerSchedule& entry) {
+  return fmt::format(R"({{"worker": {}, "actions": {}}})", WorkerText(entry.worker),
+                     ActionsText(entry.actions));
+}
+
+// The keys that are left out when they have nothing to say.
+std::string OptionalText(const Plan& plan) {
+  std::string text;
+  const auto add = [&](std::string_view key, const std::string& value) {
+    text += fmt::format(" \"{}\": {},\n", key, value);
+  };
+  if (!plan.slow.empty()) add("slow", ListText(plan.slow, SlowText));
+  if (!plan.initial.empty()) add("initial", ListText(plan.initial, InitialText, ",\n  "));
+  if (!plan.committed.empty()) {
+    add("committed", ListText(plan.committed, [](StageId s) { return std::to_string(s.value()); }));
+  }
+  if (!plan.copies.empty()) add("copies", ListText(plan.copies, CopyText));
+  if (plan.makespan) add("makespan", Units(*plan.makespan));
+  if (plan.period) add("period", Units(*plan.period));
+  if (plan.lower_bound) add("lower_bound", Units(*plan.lower_bound));
+  if (!plan.method.empty()) add("method", Quoted(plan.method));
+  return text;
+}
+
+// ---- Reading ----
+
+Status CheckFormat(const JsonValue& root) {
+  RC_ASSIGN_OR_RETURN(const JsonValue value, root.Get("format"));
+  RC_ASSIGN_OR_RETURN(const std::string format, value.Text());
+  const std::string current = fmt::format("{}{}", kFormatName, kFormatVersion);
+  if (format == current) return OkStatus();
+  int version = 0;
+  const char* const end = format.data() + format.size();
+  const bool ours = format.starts_with(kFormatName);
+  if (ours && std::from_chars(format.data() + kFormatName.size(), end, version).ptr == end &&
+      version > kFormatVersion) {
+    return value.Refuse(fmt::format(
+        "this program reads up to \"{}\"; update it, or write the plan again with it", current));
+  }
+  return value.Refuse(fmt::format("must be \"{}\"", current));
+}
+
+StatusOr<Ticks> ReadTicks(const JsonValue& value) {
+  RC_ASSIGN_OR_RETURN(const double units, value.Number());
+  return ToTicks(units, value.path());
+}
+
+// A stated figure: a sum of durations, so it may be larger than one.
+StatusOr<Ticks> ReadFigure(const JsonValue& value) {
+  constexpr double kMaxUnits = 9e12;
+  RC_ASSIGN_OR_RETURN(const double units, value.Number());
+  if (units < 0 || units > kMaxUnits) return value.Refuse("must be from 0 to 9e12");
+  return std::llround(units * static_cast<double>(kTicksPerUnit));
+}
+
+StatusOr<WorkerId> ReadWorker(const JsonValue& value) {
+  RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> pair, value.ListOf(2));
+  RC_ASSIGN_OR_RETURN(const int pipeline, pair[0].Whole());
+  RC_ASSIGN_OR_RETURN(const int stage, pair[1].Whole());
+  return WorkerId{PipelineId(pipeline), StageId(stage)};
+}
+
+StatusOr<std::vector<Action>> ReadActions(const JsonValue& value) {
+  RC_ASSIGN_OR_RETURN(const std::vector<std::string> texts, value.Texts());
+  std::vector<Action> actions;
+  actions.reserve(texts.size());
+  for (const std::string& text : texts) {
+    const StatusOr<Action> action = ParseAction(text);
+    if (!action.ok()) {
+      return absl::InvalidArgumentError(fmt::format("{}[{}]: {}", value.path(), actions.size(),
+                                                    std::string(action.status().message())));
+    }
+    actions.push_back(*action);
+  }
+  return actions;
+}
+
+// Reads the list `key` of `owner` into `out`, an entry at a time; an absent key leaves it empty.
+template <typename T, typename Read>
+Status ReadOptionalList(const JsonValue& owner, std::string_view key, std::vector<T>& out,
+                        Read read) {
+  if (!owner.Has(key)) return OkStatus();
+  RC_ASSIGN_OR_RETURN(const JsonValue list, owner.Get(key));
+  RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> entries, list.List());
+  out.reserve(entries.size());
+  for (const JsonValue& entry : entries) {
+    RC_ASSIGN_OR_RETURN(T item, read(entry));
+    out.push_back(std::move(item));
+  }
+  return OkStatus();
+}
+
+StatusOr<Parallelism> ReadParallel(const JsonValue& value) {
+  RC_RETURN_IF_ERROR(value.CheckKeys({"data", "pipeline", "tensor", "virtual", "placement"}));
+  Parallelism parallel;
+  const auto read = [&](std::string_view key, bool optional, int& out) -> Status {
+    if (optional && !value.Has(key)) return OkStatus();
+    RC_ASSIGN_OR_RETURN(const JsonValue member, value.Get(key));
+    RC_ASSIGN_OR_RETURN(out, member.Whole());
+    return OkStatus();
+  };
+  RC_RETURN_IF_ERROR(read("data", false, parallel.data));
+  RC_RETURN_IF_ERROR(read("pipeline", false, parallel.pipeline));
+  RC_RETURN_IF_ERROR(read("tensor", true, parallel.tensor));
+  RC_RETURN_IF_ERROR(read("virtual", true, parallel.virtual_stages));
+  if (!value.Has("placement")) return parallel;
+  RC_ASSIGN_OR_RETURN(const JsonValue member, value.Get("placement"));
+  RC_ASSIGN_OR_RETURN(const std::string placement, member.Text());
+  if (placement != "interleaved" && placement != "v") {
+    return member.Refuse(R"(must be "interleaved" or "v")");
+  }
+  parallel.placement = placement == "v" ? Placement::kV : Placement::kInterleaved;
+  return parallel;
+}
+
+StatusOr<PlanOptions> ReadOptions(const JsonValue& value) {
+  RC_RETURN_IF_ERROR(value.CheckKeys({"decoupled", "staggered"}));
+  PlanOptions options;
+  const auto read = [&](std::string_view key, bool& out) -> Status {
+    if (!value.Has(key)) return OkStatus();
+    RC_ASSIGN_OR_RETURN(const JsonValue member, value.Get(key));
+    RC_ASSIGN_OR_RETURN(out, member.Boolean());
+    return OkStatus();
+  };
+  RC_RETURN_IF_ERROR(read("decoupled", options.decoupled));
+  RC_RETURN_IF_ERROR(read("staggered", options.staggered));
+  return options;
+}
+
+StatusOr<StageCosts> ReadStage(const JsonValue& value) {
+  RC_RETURN_IF_ERROR(
+      value.CheckKeys({"forward", "backward_input", "backward_weight", "optimizer", "all_reduce",
+                       "activation_bytes", "deferred_bytes", "capacity_bytes", "boundary_bytes",
+                       "parameter_bytes", "state_bytes"}));
+  StageCosts stage;
+  const auto ticks = [&](std::string_view key, bool optional, Ticks& out) -> Status {
+    if (optional && !value.Has(key)) return OkStatus();
+    RC_ASSIGN_OR_RETURN(const JsonValue member, value.Get(key));
+    RC_ASSIGN_OR_RETURN(out, ReadTicks(member));
+    return OkStatus();
+  };
+  const auto bytes = [&](std::string_view key, double& out) -> Status {
+    if (!value.Has(key)) return OkStatus();
+    RC_ASSIGN_OR_RETURN(const JsonValue member, value.Get(key));
+    RC_ASSIGN_OR_RETURN(out, member.Number());
+    return OkStatus();
+  };
+  RC_RETURN_IF_ERROR(ticks("forward", false, stage.forward));
+  RC_RETURN_IF_ERROR(ticks("backward_input", false, stage.backward_input));
+  RC_RETURN_IF_ERROR(ticks("backward_weight", false, stage.backward_weight));
+  RC_RETURN_IF_ERROR(ticks("optimizer", true, stage.optimizer));
+  RC_RETURN_IF_ERROR(ticks("all_reduce", true, stage.all_reduce));
+  RC_RETURN_IF_ERROR(bytes("activation_bytes", stage.activation_bytes));
+  stage.deferred_bytes = stage.activation_bytes;
+  RC_RETURN_IF_ERROR(bytes("deferred_bytes", stage.deferred_bytes));
+  RC_RETURN_IF_ERROR(bytes("boundary_bytes", stage.boundary_bytes));
+  RC_RETURN_IF_ERROR(bytes("parameter_bytes", stage.parameter_bytes));
+  RC_RETURN_IF_ERROR(bytes("state_bytes", stage.state_bytes));
+  if (value.Has("capacity_bytes")) {
+    RC_RETURN_IF_ERROR(bytes("capacity_bytes", stage.capacity_bytes.emplace()));
+  }
+  return stage;
+}
+
+// One number for every boundary, or a list with one entry each; 0 if the key is absent.
+Status ReadSends(const JsonValue& costs, std::string_view key, std::size_t boundaries,
+                 std::vector<Ticks>& out) {
+  out.assign(boundaries, 0);
+  if (!costs.Has(key)) return OkStatus();
+  RC_ASSIGN_OR_RETURN(const JsonValue value, costs.Get(key));
+  if (value.is_number()) {
+    RC_ASSIGN_OR_RETURN(const Ticks ticks, ReadTicks(value));
+    out.assign(boundaries, ticks);
+    return OkStatus();
+  }
+  RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> entries, value.ListOf(boundaries));
+  for (std::size_t i = 0; i < boundaries; ++i) {
+    RC_ASSIGN_OR_RETURN(out[i], ReadTicks(entries[i]));
+  }
+  return OkStatus();
+}
+
+StatusOr<CostProfile> ReadCosts(const JsonValue& value) {
+  RC_RETURN_IF_ERROR(value.CheckKeys({"unit", "send_forward", "send_backward", "stages"}));
+  CostProfile costs;
+  if (value.Has("unit")) {
+    RC_ASSIGN_OR_RETURN(const JsonValue unit, value.Get("unit"));
+    RC_ASSIGN_OR_RETURN(costs.unit, unit.Text());
+  }
+  RC_RETURN_IF_ERROR(ReadOptionalList(value, "stages", costs.stages, ReadStage));
+  if (costs.stages.empty()) return value.Refuse("stages must have one entry per stage");
+  const std::size_t boundaries = costs.stages.size() - 1;
+  RC_RETURN_IF_ERROR(ReadSends(value, "send_forward", boundaries, costs.send_forward));
+  RC_RETURN_IF_ERROR(ReadSends(value, "send_backward", boundaries, costs.send_backward));
+  return costs;
+}
+
+StatusOr<SlowWorker> ReadSlow(const JsonValue& value) {
+  RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> triple, value.ListOf(3));
+  RC_ASSIGN_OR_RETURN(const int pipeline, triple[0].Whole());
+  RC_ASSIGN_OR_RETURN(const int stage, triple[1].Whole());
+  RC_ASSIGN_OR_RETURN(const double factor, triple[2].Number());
+  return SlowWorker{WorkerId{PipelineId(pipeline), StageId(stage)}, factor};
+}
+
+StatusOr<CopyMove> ReadCopy(const JsonValue& value) {
+  RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> pair, value.ListOf(2));
+  RC_ASSIGN_OR_RETURN(const WorkerId from, ReadWorker(pair[0]));
+  RC_ASSIGN_OR_RETURN(const WorkerId to, ReadWorker(pair[1]));
+  return CopyMove{from, to};
+}
+
+StatusOr<InitialState> ReadInitial(const JsonValue& value) {
+  RC_RETURN_IF_ERROR(value.CheckKeys({"worker", "iteration", "done"}));
+  InitialState state;
+  RC_ASSIGN_OR_RETURN(const JsonValue worker, value.Get("worker"));
+  RC_ASSIGN_OR_RETURN(state.worker, ReadWorker(worker));
+  RC_ASSIGN_OR_RETURN(const JsonValue iteration, value.Get("iteration"));
+  RC_ASSIGN_OR_RETURN(state.iteration, iteration.Whole());
+  RC_ASSIGN_OR_RETURN(const JsonValue done, value.Get("done"));
+  RC_ASSIGN_OR_RETURN(state.done, ReadActions(done));
+  return state;
+}
+
+StatusOr<WorkerSchedule> ReadSchedule(const JsonValue& value) {
+  RC_RETURN_IF_ERROR(value.CheckKeys({"worker", "actions"}));
+  WorkerSchedule entry;
+  RC_ASSIGN_OR_RETURN(const JsonValue worker, value.Get("worker"));
+  RC_ASSIGN_OR_RETURN(entry.worker, ReadWorker(worker));
+  RC_ASSIGN_OR_RETURN(const JsonValue actions, value.Get("actions"));
+  RC_ASSIGN_OR_RETURN(entry.actions, ReadActions(actions));
+  return entry;
+}
+
+StatusOr<StageId> ReadStageId(const JsonValue& value) {
+  RC_ASSIGN_OR_RETURN(const int stage, value.Whole());
+  return StageId(stage);
+}
+
+// What a plan may state about itself.
+Status ReadStatements(const JsonValue& root, Plan& plan) {
+  const std::pair<std::string_view, std::optional<Ticks>*> figures[] = {
+      {"makespan", &plan.makespan}, {"period", &plan.period}, {"lower_bound", &plan.lower_bound}};
+  for (const auto& [key, figure] : figures) {
+    if (!root.Has(key)) continue;
+    RC_ASSIGN_OR_RETURN(const JsonValue value, root.Get(key));
+    RC_ASSIGN_OR_RETURN(*figure, ReadFigure(value));
+  }
+  if (!root.Has("method")) return OkStatus();
+  RC_ASSIGN_OR_RETURN(const JsonValue method, root.Get("method"));
+  RC_ASSIGN_OR_RETURN(plan.method, method.Text());
+  return OkStatus();
+}
+
+StatusOr<Plan> ReadPlan(const JsonValue& root) {
+  Plan plan;
+  RC_ASSIGN_OR_RETURN(const JsonValue parallel, root.Get("parallel"));
+  RC_ASSIGN_OR_RETURN(plan.parallel, ReadParallel(parallel));
+  RC_ASSIGN_OR_RETURN(const JsonValue micro_batches, root.Get("micro_batches"));
+  RC_ASSIGN_OR_RETURN(plan.micro_batches, micro_batches.Whole());
+  RC_RETURN_IF_ERROR(ReadOptionalList(root, "failed", plan.failed, ReadWorker));
+  if (root.Has("options")) {
+    RC_ASSIGN_OR_RETURN(const JsonValue options, root.Get("options"));
+    RC_ASSIGN_OR_RETURN(plan.options, ReadOptions(options));
+  }
+  RC_ASSIGN_OR_RETURN(const JsonValue costs, root.Get("costs"));
+  RC_ASSIGN_OR_RETURN(plan.costs, ReadCosts(costs));
+  RC_RETURN_IF_ERROR(ReadOptionalList(root, "slow", plan.slow, ReadSlow));
+  RC_RETURN_IF_ERROR(ReadOptionalList(root, "initial", plan.initial, ReadInitial));
+  RC_RETURN_IF_ERROR(ReadOptionalList(root, "committed", plan.committed, ReadStageId));
+  RC_RETURN_IF_ERROR(ReadOptionalList(root, "copies", plan.copies, ReadCopy));
+  RC_ASSIGN_OR_RETURN(const JsonValue workers, root.Get("workers"));
+  RC_RETURN_IF_ERROR(ReadOptionalList(root, workers.path(), plan.workers, ReadSchedule));
+  RC_RETURN_IF_ERROR(ReadStatements(root, plan));
+  return plan;
+}
+
+// The order of these lists in a file means nothing; in memory they are ascending.
+void SortLists(Plan& plan) {
+  std::sort(plan.failed.begin(), plan.failed.end());
+  std::sort(plan.committed.begin(), plan.committed.end());
+  std::stable_sort(
+      plan.workers.begin(), plan.workers.end(),
+      [](const WorkerSchedule& a, const WorkerSchedule& b) { return a.worker < b.worker; });
+}
+
+}  // namespace
+
+std::string PlanToJson(const Plan& plan) {
+  return fmt::format(R"({{"format": "{}{}",
+ "parallel": {},
+ "micro_batches": {},
+ "failed": {},
+ "options": {{"decoupled": {}, "staggered": {}}},
+ "costs": {},
+{} "workers": {}}}
+)",
+                     kFormatName, kFormatVersion, ParallelText(plan.parallel), plan.micro_batches,
+                     ListText(plan.failed, WorkerText), plan.options.decoupled,
+                     plan.options.staggered, CostsText(plan.costs), OptionalText(plan),
+                     ListText(plan.workers, ScheduleText, ",\n  "));
+}
+
+StatusOr<Plan> PlanFromJson(std::string_view json) {
+  RC_ASSIGN_OR_RETURN(const nlohmann::json document, ParseJson(json));
+  const JsonValue root(document, "");
+  if (!document.is_object()) return absl::InvalidArgumentError("a plan is a JSON object");
+  RC_RETURN_IF_ERROR(CheckFormat(root));
+  RC_RETURN_IF_ERROR(root.CheckKeys({"format", "parallel", "micro_batches", "failed", "options",
+                                     "costs", "slow", "initial", "committed", "copies", "workers",
+                                     "makespan", "period", "lower_bound", "method"}));
+  RC_ASSIGN_OR_RETURN(Plan plan, ReadPlan(root));
+  RC_RETURN_IF_ERROR(CheckPlanShape(plan));
+  SortLists(plan);
+  AddStepActions(plan);
+  return plan;
+}
+
+StatusOr<Plan> ReadPlanFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::ErrnoToStatus(errno, "cannot open plan file " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) return absl::ErrnoToStatus(errno, "cannot read plan file " + path);
+  StatusOr<Plan> plan = PlanFromJson(text.view());
+  if (!plan.ok()) {
+    return Status(plan.status().code(),
+                  fmt::format("plan file {}: {}", path, std::string(plan.status().message())));
+  }
+  return plan;
+}
+
+Status WritePlanFile(const Plan& plan, const std::string& path) {
+  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    file << PlanToJson(plan);
+    file.close();
+    if (!file) {
+      const Status failure = absl::ErrnoToStatus(errno, "cannot write plan file " + temporary);
+      std::remove(temporary.c_str());
+      return failure;
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const Status failure = absl::ErrnoToStatus(errno, "cannot write plan file " + path);
+    std::remove(temporary.c_str());
+    return failure;
+  }
+  return OkStatus();
+}
+
+}  // namespace recycle
