@@ -5,7 +5,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/native_layer_norm.h>
@@ -110,20 +110,22 @@ at::Tensor CausalAttention::BackwardInput(const at::Tensor& grad_ND, Run& run) c
   const at::Tensor query = run.qkv.select(0, 0);
   const at::Tensor key = run.qkv.select(0, 1);
   const at::Tensor value = run.qkv.select(0, 2);
-  at::Tensor grad_qkv = at::empty_like(run.qkv);
-  at::Tensor grad_query = grad_qkv.select(0, 0);
-  at::Tensor grad_key = grad_qkv.select(0, 1);
-  at::Tensor grad_value = grad_qkv.select(0, 2);
-
-  at::bmm_out(grad_value, run.dropout.Apply(run.probabilities).transpose(1, 2), grad);
+  const at::Tensor grad_value = at::bmm(run.dropout.Apply(run.probabilities).transpose(1, 2), grad);
   const at::Tensor grad_scores = at::_softmax_backward_data(
       run.dropout.Apply(at::bmm(grad, value.transpose(1, 2))), run.probabilities, -1, at::kFloat);
-  at::bmm_out(grad_query, grad_scores, key).mul_(scale_);
-  at::bmm_out(grad_key, grad_scores.transpose(1, 2), query).mul_(scale_);
+  const at::Tensor grad_query = at::bmm(grad_scores, key).mul_(scale_);
+  // In this orientation because autograd has it so: a matrix product and its transpose differ in
+  // bits.
+  const at::Tensor grad_key = at::bmm(query.transpose(1, 2), grad_scores).mul_(scale_);
   run = {};
-  return grad_qkv.view({3, batch, heads_, tokens, width})
-      .permute({1, 3, 0, 2, 4})
-      .reshape({rows, 3 * heads_ * width});
+
+  at::Tensor grad_qkv = at::empty({rows, 3 * heads_ * width});
+  const at::Tensor parts =
+      grad_qkv.view({batch, tokens, 3, heads_, width}).permute({2, 0, 3, 1, 4});
+  parts.select(0, 0).copy_(grad_query.view({batch, heads_, tokens, width}));
+  parts.select(0, 1).copy_(grad_key.view({batch, heads_, width, tokens}).transpose(2, 3));
+  parts.select(0, 2).copy_(grad_value.view({batch, heads_, tokens, width}));
+  return grad_qkv;
 }
 
 }  // namespace recycle
