@@ -164,7 +164,7 @@ class WaitGraph {
     } else if (IsInputBackward(action.kind) && s > 0) {
       consumer = producers_[Slot(s - 1, action.micro_batch, 1)];
     }
-    if (consumer >= 0 && InputOf(actions_[Size(consumer)]) == node) Satisfy(consumer, ready);
+    if (consumer >= 0) Satisfy(consumer, ready);
   }
 
   std::size_t WorkerOf(std::int32_t node) const {

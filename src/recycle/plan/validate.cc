@@ -115,9 +115,10 @@ class Checker {
     committed_.resize(Size(stages_));
     for (const StageId stage : plan_.committed) committed_[Size(stage.value())] = true;
     for (std::size_t w = 0; w < plan_.workers.size() && !Full(); ++w) WalkWorker(w);
-    const bool ids_known = !ids_out_of_range_;
-    if (ids_known && !Full()) CheckComplete();
-    if (ids_known && !Full()) {
+    if (!ids_out_of_range_ && !Full()) CheckComplete();
+    const bool only_memory = std::all_of(violations_.begin(), violations_.end(),
+                                         [](const Violation& found) { return found.rule == 4; });
+    if (only_memory && !Full()) {
       for (Violation& violation : FindDeadlock(plan_, limit_ - violations_.size())) {
         violations_.push_back(std::move(violation));
       }
@@ -212,7 +213,14 @@ class Checker {
       double bytes = 0;
       if (!HasMicroBatch(action.kind)) {
         CheckStep(entry.worker, position, action);
-      } else if (committed_[Size(action.stage.value())]) {
+        return;
+      }
+      if (steps_[Size(action.stage.value())].reduces > 0) {
+        Report(2, entry.worker, position,
+               fmt::format("worker {}: {} comes after the REDUCE_GRAD of its stage",
+                           ToString(entry.worker), ToString(action)));
+      }
+      if (committed_[Size(action.stage.value())]) {
         bytes = RunCommitted(w, position, action, memory);
       } else {
         steps_[Size(action.stage.value())].backward_seen |= action.kind != ActionKind::kForward;
@@ -220,9 +228,10 @@ class Checker {
       }
       constexpr double kSlack = 1 + 1e-9;  // sums of decimal fractions do not come out even
       if (capacity && bytes > *capacity * kSlack) {
-        Report(4, entry.worker, position,
-               fmt::format("worker {}: {} brings its memory to {}, above capacity_bytes {}",
-                           ToString(entry.worker), ToString(action), bytes, *capacity));
+        Report(
+            4, entry.worker, position,
+            fmt::format("worker {}: {} brings its memory to {:.10g}, above capacity_bytes {:.10g}",
+                        ToString(entry.worker), ToString(action), bytes, *capacity));
       }
     };
     if (done_[w] != nullptr) {
