@@ -1,28 +1,38 @@
 // The coordinator's brain: a pure function from (state, event, now) to (state, effects, reason).
-// It knows no thread, no clock, no network, no tensor: app/ feeds it events and carries out effects.
+// It knows no thread, no clock, no network, no tensor: app/ feeds it events and carries out effects
+// in their order.
 //
 // Rules of detection (docs/RECOVERY.md): a link report is a suspicion, not a verdict. Dead at once:
-// waitpid, or a suspicion plus a closed control stream or a second reporter. A lone suspicion asks the
-// accused, which has 50 ms to answer: then the link is made anew. Silence longer than the failure
-// timeout is death. A link that broke three times within 60 s removes the worker with more bad links.
+// waitpid, or a suspicion plus a closed control stream or a second reporter. A lone suspicion asks
+// the accused, which has 50 ms to answer: then the link is made anew. Silence longer than the
+// failure timeout is death. A link that broke three times within 60 s removes the worker with more
+// bad links.
 //
-//   Coordinator coordinator(options, std::move(make_plan));
+// Rules of a generation: its record is stored before anyone is told; Resume is sent when every
+// member has answered Prepare; whatever happens in between leads to the next generation.
+//
+//   Coordinator coordinator(options, std::move(make_plan), canonical_parameters);
 //   std::vector<Effect> effects = coordinator.Step(event, now);
 //
-// Not thread-safe: one thread owns it.
+// The first Step, whatever its event, starts the join timeout. Not thread-safe: one thread owns it.
 #ifndef RECYCLE_COORDINATOR_COORDINATOR_H_
 #define RECYCLE_COORDINATOR_COORDINATOR_H_
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
+#include "recycle/coordinator/completion.h"
+#include "recycle/coordinator/detection.h"
+#include "recycle/coordinator/events.h"
+#include "recycle/coordinator/roster.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
 
@@ -34,126 +44,25 @@ struct CoordinatorOptions {
   int iterations = 1;
   Duration failure_timeout = std::chrono::seconds(2);  // silence that counts as death
   Duration ask_timeout = std::chrono::milliseconds(50);
-  Duration join_timeout = std::chrono::seconds(30);    // for all workers to say hello
-  int link_faults_allowed = 2;                         // the next one within the window removes
+  Duration join_timeout = std::chrono::seconds(30);  // for all workers to say hello
+  int link_faults_allowed = 2;                       // the next one within the window removes
   Duration link_fault_window = std::chrono::seconds(60);
 
+  // Error: kInvalidArgument naming the field, its value and the rule.
   Status Validate() const;
 };
 
 // A plan for the given dead places; handed in by app so that the core knows no planner.
 using MakePlanFunction = std::function<StatusOr<Plan>(const std::vector<WorkerId>& failed)>;
 
-// --- events ------------------------------------------------------------------------------------
-
-struct FromExecutor {
-  WorkerId worker;
-  ExecutorMessage message;
-};
-// The control stream of a worker ended (it died, or its network did).
-struct StreamClosed {
-  WorkerId worker;
-};
-struct FromAgent {
-  AgentMessage message;
-};
-// An agent's stream ended: its executors die with it; waitpid will not come.
-struct AgentLost {
-  std::int32_t agent = 0;
-  std::vector<WorkerId> workers;
-};
-// Let time pass: silence, ask and join time-outs are looked at. Send one when NextDeadline() is due.
-struct TimePassed {};
-// SIGTERM or SIGINT at the launcher: finish the iteration and stop.
-struct StopWanted {};
-// The store has made `generation`'s record durable.
-struct RecordStored {
-  Generation generation;
-};
-
-using Event = std::variant<FromExecutor, StreamClosed, FromAgent, AgentLost, TimePassed, StopWanted,
-                           RecordStored>;
-
-// --- effects -----------------------------------------------------------------------------------
-
-struct SendTo {
-  WorkerId worker;
-  CoordinatorMessage message;
-};
-
-// Why a worker counts as lost; the word stands in events.jsonl.
-enum class LossCause : std::uint8_t { kLink, kProcess, kWords, kNotice, kSilence, kProgress };
-std::string_view CauseText(LossCause cause);
-
-struct LostWorker {
-  WorkerId worker;
-  LossCause cause = LossCause::kProcess;
-  std::string detected_by;       // "k:i" or "agent 0" or "coordinator"
-  TimePoint first_signal;        // when the first sign of it arrived
-  std::int32_t iteration = 0;    // 0-based, the last known
-};
-
-// The membership record. It must be stored (compare-and-set on generation - 1) before any Prepare of
-// it is sent: the core waits for RecordStored.
-struct GenerationRecord {
-  Generation generation;
-  std::vector<WorkerId> members;
-  std::vector<LostWorker> lost;   // since the generation before
-  std::vector<std::pair<WorkerId, WorkerId>> relinked;
-  std::string reason;             // a sentence
-};
-struct StoreRecord {
-  GenerationRecord record;
-};
-
-// Everybody has resumed the generation: for events.jsonl and the terminal.
-struct AnnounceResumed {
-  Generation generation;
-  Duration since_decision{};
-  std::int32_t iteration = 0;
-  int lost_iterations = 0;      // iterations that started again (0 or 1)
-  int replayed_actions = 0;     // completed by the dead in the open iteration and run again (B = 2)
-  int rerouted_actions = 0;     // the other actions of the dead in it
-  std::map<WorkerId, int> rerouted_micro_batches;  // per receiving peer, for the newly dead stages
-};
-struct AnnounceIteration {
-  IterationDone done;
-  int workers_live = 0;
-  std::map<int, std::int64_t> peak_bytes;  // per stage
-};
-struct AnnounceJoined {
-  WorkerId worker;
-  std::int32_t pid = 0;
-};
-struct AnnouncePlan {  // the plan of a generation, to be written to the run folder
-  Generation generation;
-  std::shared_ptr<const Plan> plan;
-};
-struct AnnounceLinkRestored {
-  WorkerId a;
-  WorkerId b;
-};
-struct AnnounceFault {
-  WorkerId worker;
-  FaultReport report;
-};
-// The job is over.
-struct EndJob {
-  enum class How : std::uint8_t { kDone, kStopped, kStageLost, kJoinTimeout, kFailed };
-  How how = How::kDone;
-  std::string reason;
-  std::string parameters_sha256;  // over all parameters in canonical order; kDone and kStopped
-  std::int32_t iterations = 0;
-};
-
-using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
-                            AnnouncePlan, AnnounceLinkRestored, AnnounceFault, EndJob>;
-
 class Coordinator {
  public:
+  // `options` must be valid. `canonical_parameters`: every parameter's name, in the order in which
+  // they are hashed at the end.
   Coordinator(CoordinatorOptions options, MakePlanFunction make_plan,
               std::vector<std::string> canonical_parameters);
 
+  // After EndJob every event is ignored.
   std::vector<Effect> Step(const Event& event, TimePoint now);
 
   // When TimePassed should be sent at the latest; absent: nothing is pending.
@@ -164,11 +73,92 @@ class Coordinator {
     Generation generation;
     std::vector<WorkerId> live;
     std::int32_t iteration = 0;  // iterations done
-    std::optional<double> loss;
-    std::string phase;  // "joining", "regrouping", "training", "finishing", "over"
-    std::string reason; // of the running generation
+    std::optional<double> loss;  // mean over the tokens of the last one
+    std::string phase;           // "joining", "regrouping", "training", "finishing", "over"
+    std::string reason;          // of the running generation
   };
   View view() const;
+
+ private:
+  enum class Phase : std::uint8_t {
+    kJoining,    // until everyone has said hello or is known dead
+    kStoring,    // the generation's record is on its way to the store
+    kPreparing,  // Prepare is out, ledgers come in
+    kResuming,   // Resume is out, first actions start
+    kTraining,
+    kOver,
+  };
+
+  void Handle(const FromExecutor& event);
+  void Handle(const StreamClosed& event);
+  void Handle(const FromAgent& event);
+  void Handle(const AgentLost& event);
+  void Handle(const TimePassed& event);
+  void Handle(const StopWanted& event);
+  void Handle(const RecordStored& event);
+
+  void Receive(WorkerId from, const Hello& message);
+  void Receive(WorkerId from, const Heartbeat& message);
+  void Receive(WorkerId from, const LinkBroken& message);
+  void Receive(WorkerId from, const StillHere& message);
+  void Receive(WorkerId from, const Ledger& message);
+  void Receive(WorkerId from, const Resumed& message);
+  void Receive(WorkerId from, const IterationDone& message);
+  void Receive(WorkerId from, const LastWords& message);
+  void Receive(WorkerId from, const FaultReport& message);
+  void Receive(WorkerId from, const Finished& message);
+
+  // Takes over what detection has decided, then moves the phase on as far as it goes.
+  void AbsorbFindings();
+  void Advance();
+  void BeginGeneration();
+  void SendPrepare();
+  void SendResume();
+  void AnnounceEverybodyResumed();
+  void MakePlanIfNeeded();
+  bool EndIfStageLost();
+  void End(EndJob end);
+  void Send(WorkerId to, CoordinatorMessage message);
+  std::string GenerationReason() const;
+
+  CoordinatorOptions options_;
+  MakePlanFunction make_plan_;
+  Roster roster_;
+  Detection detection_;
+  Completion completion_;
+
+  Phase phase_ = Phase::kJoining;
+  bool stop_wanted_ = false;
+  std::optional<TimePoint> started_;
+
+  // The newest generation, and how far its round has come.
+  Generation generation_;
+  std::string reason_;
+  TimePoint decided_;
+  std::map<WorkerId, Ledger> ledgers_;
+  std::set<WorkerId> resumed_;
+  std::int32_t resume_iteration_ = 0;
+  int lost_iterations_ = 0;
+  bool ever_resumed_ = false;
+
+  // The plan of the newest round, whom it leaves out, and the plan of the last round that everybody
+  // resumed.
+  std::shared_ptr<const Plan> plan_;
+  std::vector<WorkerId> plan_failed_;
+  std::shared_ptr<const Plan> resumed_plan_;
+
+  // Changes of membership by how far they have been taken: not in a record yet, not in a Prepare
+  // yet, not resumed from yet.
+  bool change_pending_ = false;
+  std::vector<Loss> unrecorded_losses_;
+  std::vector<Link> unrecorded_links_;
+  std::vector<WorkerId> unprepared_losses_;
+  std::vector<WorkerId> unresumed_losses_;
+  std::vector<Link> unresumed_links_;
+
+  // Of the Step in progress.
+  TimePoint now_;
+  std::vector<Effect> effects_;
 };
 
 }  // namespace recycle

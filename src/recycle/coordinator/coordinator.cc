@@ -1,0 +1,472 @@
+#include "recycle/coordinator/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "recycle/base/check.h"
+#include "recycle/coordinator/regroup.h"
+
+namespace recycle {
+namespace {
+
+// "1 worker", "5 workers".
+std::string NumWorkers(std::size_t number) {
+  return fmt::format("{} worker{}", number, number == 1 ? "" : "s");
+}
+
+std::string LinkText(const Link& link) {
+  return fmt::format("{}-{}", ToString(link.first), ToString(link.second));
+}
+
+}  // namespace
+
+std::string_view CauseText(LossCause cause) {
+  switch (cause) {
+    case LossCause::kLink:
+      return "link";
+    case LossCause::kProcess:
+      return "process";
+    case LossCause::kWords:
+      return "words";
+    case LossCause::kNotice:
+      return "notice";
+    case LossCause::kSilence:
+      return "silence";
+    case LossCause::kProgress:
+      return "progress";
+  }
+  RC_CHECK(false) << "cause " << static_cast<int>(cause);
+  return "";
+}
+
+Status CoordinatorOptions::Validate() const {
+  const auto at_least_one = [](const char* name, int value) {
+    if (value >= 1) return OkStatus();
+    return absl::InvalidArgumentError(fmt::format("{} is {}; it must be at least 1", name, value));
+  };
+  RC_RETURN_IF_ERROR(at_least_one("parallel.data", parallel.data));
+  RC_RETURN_IF_ERROR(at_least_one("parallel.pipeline", parallel.pipeline));
+  RC_RETURN_IF_ERROR(at_least_one("micro_batches", micro_batches));
+  RC_RETURN_IF_ERROR(at_least_one("iterations", iterations));
+  const auto positive = [](const char* name, Duration value) {
+    if (value > Duration::zero()) return OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{} is {} ms; it must be above 0", name, ToMilliseconds(value)));
+  };
+  RC_RETURN_IF_ERROR(positive("failure_timeout", failure_timeout));
+  RC_RETURN_IF_ERROR(positive("ask_timeout", ask_timeout));
+  RC_RETURN_IF_ERROR(positive("join_timeout", join_timeout));
+  RC_RETURN_IF_ERROR(positive("link_fault_window", link_fault_window));
+  if (ask_timeout >= failure_timeout) {
+    return absl::InvalidArgumentError(
+        fmt::format("ask_timeout is {} ms and failure_timeout {} ms; an answer must be due before "
+                    "silence counts"
+                    " as death",
+                    ToMilliseconds(ask_timeout), ToMilliseconds(failure_timeout)));
+  }
+  if (link_faults_allowed < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("link_faults_allowed is {}; it must be at least 0", link_faults_allowed));
+  }
+  return OkStatus();
+}
+
+Coordinator::Coordinator(CoordinatorOptions options, MakePlanFunction make_plan,
+                         std::vector<std::string> canonical_parameters)
+    : options_(std::move(options)),
+      make_plan_(std::move(make_plan)),
+      roster_(options_.parallel),
+      detection_(DetectionRules{.failure_timeout = options_.failure_timeout,
+                                .ask_timeout = options_.ask_timeout,
+                                .link_faults_allowed = options_.link_faults_allowed,
+                                .link_fault_window = options_.link_fault_window},
+                 &roster_),
+      completion_(options_.iterations, std::move(canonical_parameters)) {
+  const Status valid = options_.Validate();
+  RC_CHECK(valid.ok()) << valid;
+}
+
+std::vector<Effect> Coordinator::Step(const Event& event, TimePoint now) {
+  if (phase_ == Phase::kOver) return {};
+  now_ = now;
+  if (!started_) started_ = now;
+  // Much too late: this process itself was frozen or starved, and cannot call others silent for it.
+  const auto deadline = NextDeadline();
+  if (deadline && now > *deadline + options_.failure_timeout / 4) {
+    detection_.ForgiveGap(now - *deadline);
+  }
+  std::visit([this](const auto& e) { Handle(e); }, event);
+  AbsorbFindings();
+  Advance();
+  return std::exchange(effects_, {});
+}
+
+std::optional<TimePoint> Coordinator::NextDeadline() const {
+  if (phase_ == Phase::kOver || !started_) return std::nullopt;
+  std::optional<TimePoint> deadline = detection_.NextDeadline();
+  if (phase_ == Phase::kJoining) {
+    const TimePoint join_deadline = *started_ + options_.join_timeout;
+    deadline = deadline ? std::min(*deadline, join_deadline) : join_deadline;
+  }
+  return deadline;
+}
+
+Coordinator::View Coordinator::view() const {
+  View view{.generation = generation_,
+            .live = roster_.Live(),
+            .iteration = completion_.iterations_done(),
+            .loss = completion_.last_loss(),
+            .phase = "",
+            .reason = reason_};
+  switch (phase_) {
+    case Phase::kJoining:
+      view.phase = "joining";
+      break;
+    case Phase::kStoring:
+    case Phase::kPreparing:
+    case Phase::kResuming:
+      view.phase = "regrouping";
+      break;
+    case Phase::kTraining:
+      view.phase = completion_.AnyFinishedAt(options_.iterations) ? "finishing" : "training";
+      break;
+    case Phase::kOver:
+      view.phase = "over";
+      break;
+  }
+  return view;
+}
+
+// --- events --------------------------------------------------------------------------------------
+
+void Coordinator::Handle(const FromExecutor& event) {
+  if (!roster_.Contains(event.worker)) {
+    Send(event.worker, Fence{fmt::format("worker {} is no place of this job of {} x {} workers",
+                                         ToString(event.worker), options_.parallel.data,
+                                         options_.parallel.pipeline)});
+    return;
+  }
+  const Place& place = roster_.At(event.worker);
+  if (place.presence == Place::Presence::kLost) {
+    if (place.fenced) Send(event.worker, Fence{"it counts as lost: " + place.how_lost});
+    return;
+  }
+  detection_.OnHeard(event.worker, now_);
+  std::visit([&](const auto& message) { Receive(event.worker, message); }, event.message);
+}
+
+void Coordinator::Handle(const StreamClosed& event) {
+  if (roster_.Contains(event.worker)) detection_.OnStreamClosed(event.worker, now_);
+}
+
+void Coordinator::Handle(const FromAgent& event) {
+  const auto* exited = std::get_if<ExecutorExited>(&event.message);
+  if (exited == nullptr || !roster_.Contains(exited->worker)) return;
+  detection_.OnExited(*exited, event.agent, now_);
+}
+
+void Coordinator::Handle(const AgentLost& event) {
+  for (const WorkerId worker : event.workers) {
+    if (roster_.Contains(worker)) detection_.OnAgentLost(worker, event.agent, now_);
+  }
+}
+
+void Coordinator::Handle(const TimePassed& /*event*/) {
+  detection_.OnTime(now_);
+  if (phase_ != Phase::kJoining || now_ < *started_ + options_.join_timeout) return;
+  std::string missing;
+  for (const WorkerId worker : roster_.Expected()) missing += " " + ToString(worker);
+  if (missing.empty()) return;
+  End({.how = EndJob::How::kJoinTimeout,
+       .reason = fmt::format("within {:.0f} s these workers have not joined:{}",
+                             ToMilliseconds(options_.join_timeout) / 1000, missing),
+       .parameters_sha256 = ""});
+}
+
+void Coordinator::Handle(const StopWanted& /*event*/) {
+  stop_wanted_ = true;
+  if (phase_ != Phase::kResuming && phase_ != Phase::kTraining) return;  // sent after Resume
+  for (const WorkerId member : roster_.Live()) Send(member, StopRequest{});
+}
+
+void Coordinator::Handle(const RecordStored& event) {
+  if (phase_ != Phase::kStoring || event.generation != generation_) return;
+  // What came while it was being stored makes it obsolete: nobody is told of it.
+  if (change_pending_) {
+    BeginGeneration();
+  } else {
+    SendPrepare();
+  }
+}
+
+// --- messages of live or expected workers --------------------------------------------------------
+
+void Coordinator::Receive(WorkerId from, const Hello& message) {
+  Place& place = roster_.At(from);
+  if (place.presence == Place::Presence::kLive && place.pid != message.pid) {
+    Send(from, Fence{fmt::format("place {} is held by process {}", ToString(from), place.pid)});
+    return;
+  }
+  const bool is_new = place.presence == Place::Presence::kExpected;
+  place.presence = Place::Presence::kLive;
+  place.pid = message.pid;
+  place.stream_open = true;
+  place.closed_at.reset();
+  if (is_new) effects_.emplace_back(AnnounceJoined{from, message.pid});
+}
+
+void Coordinator::Receive(WorkerId from, const Heartbeat& message) {
+  Place& place = roster_.At(from);
+  place.version = std::max(place.version, message.version);
+  place.peak_bytes = std::max(place.peak_bytes, message.peak_bytes);
+}
+
+void Coordinator::Receive(WorkerId from, const LinkBroken& message) {
+  if (message.generation <= generation_) detection_.OnLinkBroken(from, message, now_);
+}
+
+void Coordinator::Receive(WorkerId from, const StillHere& message) {
+  detection_.OnStillHere(from, message, now_);
+}
+
+void Coordinator::Receive(WorkerId from, const Ledger& message) {
+  if (phase_ != Phase::kPreparing || message.generation != generation_) return;
+  Place& place = roster_.At(from);
+  place.version = std::max(place.version, message.version);
+  ledgers_[from] = message;
+  MakePlanIfNeeded();
+}
+
+void Coordinator::Receive(WorkerId from, const Resumed& message) {
+  if (phase_ == Phase::kResuming && message.generation == generation_) resumed_.insert(from);
+}
+
+void Coordinator::Receive(WorkerId from, const IterationDone& message) {
+  Place& place = roster_.At(from);
+  place.version = std::max(place.version, message.iteration + 1);
+  for (IterationDone& done : completion_.OnIterationDone(message)) {
+    effects_.emplace_back(AnnounceIteration{.done = std::move(done),
+                                            .workers_live = static_cast<int>(roster_.Live().size()),
+                                            .peak_bytes = roster_.PeakBytes()});
+  }
+}
+
+void Coordinator::Receive(WorkerId from, const LastWords& message) {
+  detection_.OnLastWords(from, message, now_);
+}
+
+void Coordinator::Receive(WorkerId from, const FaultReport& message) {
+  effects_.emplace_back(AnnounceFault{from, message});
+}
+
+void Coordinator::Receive(WorkerId from, const Finished& message) {
+  completion_.OnFinished(from, message);
+  if (phase_ == Phase::kResuming) resumed_.insert(from);  // there was nothing left to resume
+}
+
+// --- the round of a generation -------------------------------------------------------------------
+
+void Coordinator::AbsorbFindings() {
+  Detection::Findings findings = detection_.TakeFindings();
+  for (const auto& [worker, ask] : findings.asks) Send(worker, ask);
+  change_pending_ |= !findings.losses.empty() || !findings.broken_links.empty();
+  for (Loss& loss : findings.losses) {
+    const WorkerId worker = loss.lost.worker;
+    const auto touches = [worker](const Link& l) {
+      return l.first == worker || l.second == worker;
+    };
+    std::erase_if(unrecorded_links_, touches);
+    std::erase_if(unresumed_links_, touches);
+    unprepared_losses_.push_back(worker);
+    unresumed_losses_.push_back(worker);
+    unrecorded_losses_.push_back(std::move(loss));
+  }
+  for (const Link& link : findings.broken_links) {
+    unrecorded_links_.push_back(link);
+    unresumed_links_.push_back(link);
+  }
+}
+
+void Coordinator::Advance() {
+  if (phase_ == Phase::kOver) return;
+  if (change_pending_ && EndIfStageLost()) return;
+  const std::vector<WorkerId> members = roster_.Live();
+  switch (phase_) {
+    case Phase::kJoining:
+      if (roster_.Expected().empty()) BeginGeneration();
+      return;
+    case Phase::kStoring:
+    case Phase::kOver:
+      return;
+    case Phase::kPreparing:
+    case Phase::kResuming:
+    case Phase::kTraining:
+      break;
+  }
+  if (change_pending_) {
+    BeginGeneration();
+    return;
+  }
+  const auto all = [&](const auto& answers) {
+    return std::all_of(members.begin(), members.end(),
+                       [&](WorkerId member) { return answers(member); });
+  };
+  if (phase_ == Phase::kPreparing && all([&](WorkerId w) { return ledgers_.contains(w); })) {
+    SendResume();
+  }
+  const auto finished = [&](WorkerId w) { return completion_.HasFinished(w); };
+  if (phase_ == Phase::kResuming &&
+      all([&](WorkerId w) { return resumed_.contains(w) || finished(w); })) {
+    AnnounceEverybodyResumed();
+  }
+  if (phase_ == Phase::kTraining && all(finished)) {
+    for (const WorkerId member : members) Send(member, Leave{});
+    End(completion_.Conclude(members));
+  }
+}
+
+void Coordinator::BeginGeneration() {
+  generation_ = Generation(generation_.value() + 1);
+  reason_ = GenerationReason();
+  decided_ = now_;
+  phase_ = Phase::kStoring;
+  change_pending_ = false;
+  GenerationRecord record{.generation = generation_,
+                          .members = roster_.Live(),
+                          .lost = {},
+                          .relinked = std::exchange(unrecorded_links_, {}),
+                          .reason = reason_};
+  for (Loss& loss : unrecorded_losses_) record.lost.push_back(std::move(loss.lost));
+  unrecorded_losses_.clear();
+  effects_.emplace_back(StoreRecord{std::move(record)});
+}
+
+std::string Coordinator::GenerationReason() const {
+  std::string reason;
+  const auto add = [&reason](const std::string& part) {
+    if (!reason.empty()) reason += "; ";
+    reason += part;
+  };
+  for (const Loss& loss : unrecorded_losses_) {
+    add(fmt::format("worker {} is lost: {}", ToString(loss.lost.worker), loss.how));
+  }
+  for (const Link& link : unrecorded_links_) {
+    add(fmt::format("the link {} is made anew: both ends live", LinkText(link)));
+  }
+  const std::string live = NumWorkers(roster_.Live().size());
+  add(ever_resumed_ ? live + " go on" : "start with " + live);
+  return reason;
+}
+
+void Coordinator::SendPrepare() {
+  phase_ = Phase::kPreparing;
+  ledgers_.clear();
+  for (const WorkerId worker : unprepared_losses_) {
+    Place& place = roster_.At(worker);
+    place.fenced = true;
+    if (place.stream_open) Send(worker, Fence{"it counts as lost: " + place.how_lost});
+  }
+  const std::vector<WorkerId> members = roster_.Live();
+  const Prepare prepare{.generation = generation_,
+                        .members = members,
+                        .dead = std::exchange(unprepared_losses_, {}),
+                        .relinked = unresumed_links_,
+                        .reason = reason_};
+  for (const WorkerId member : members) Send(member, prepare);
+}
+
+// Called with the first ledger, while the others still finish their running action.
+void Coordinator::MakePlanIfNeeded() {
+  const std::vector<WorkerId> failed = roster_.Lost();
+  if (plan_ != nullptr && failed == plan_failed_) return;
+  StatusOr<Plan> plan = make_plan_(failed);
+  if (!plan.ok()) {
+    End({.how = EndJob::How::kFailed,
+         .reason = fmt::format("no plan for generation {} ({}): {}", generation_.value(), reason_,
+                               std::string(plan.status().message())),
+         .parameters_sha256 = ""});
+    return;
+  }
+  plan_ = std::make_shared<const Plan>(*std::move(plan));
+  plan_failed_ = failed;
+}
+
+void Coordinator::SendResume() {
+  const auto point = DecideResume(ledgers_, options_.iterations);
+  if (!point.ok()) {
+    End({.how = EndJob::How::kFailed,
+         .reason = std::string(point.status().message()),
+         .parameters_sha256 = ""});
+    return;
+  }
+  phase_ = Phase::kResuming;
+  resumed_.clear();
+  resume_iteration_ = point->iteration;
+  const bool had_begun = ever_resumed_ && point->iteration < options_.iterations &&
+                         !completion_.AnyFinishedAt(point->iteration);
+  lost_iterations_ = had_begun && !point->finish_step ? 1 : 0;
+  ever_resumed_ = true;
+  Resume resume{.generation = generation_,
+                .iteration = point->iteration,
+                .finish_step = point->finish_step,
+                .endpoints = {},
+                .plan = plan_};
+  for (const auto& [worker, ledger] : ledgers_) resume.endpoints[worker] = ledger.endpoints;
+  effects_.emplace_back(AnnouncePlan{generation_, plan_});
+  for (const WorkerId member : roster_.Live()) {
+    Send(member, resume);
+    if (stop_wanted_) Send(member, StopRequest{});
+  }
+}
+
+void Coordinator::AnnounceEverybodyResumed() {
+  phase_ = Phase::kTraining;
+  Rerouted rerouted;
+  if (resumed_plan_ != nullptr) rerouted = CountRerouted(*resumed_plan_, *plan_, unresumed_losses_);
+  effects_.emplace_back(
+      AnnounceResumed{.generation = generation_,
+                      .since_decision = now_ - decided_,
+                      .iteration = resume_iteration_,
+                      .lost_iterations = lost_iterations_,
+                      .rerouted_actions = rerouted.actions,
+                      .rerouted_micro_batches = std::move(rerouted.micro_batches)});
+  for (const Link& link : unresumed_links_) {
+    effects_.emplace_back(AnnounceLinkRestored{link.first, link.second});
+  }
+  unresumed_losses_.clear();
+  unresumed_links_.clear();
+  resumed_plan_ = plan_;
+}
+
+bool Coordinator::EndIfStageLost() {
+  const auto stage = roster_.LostStage();
+  if (!stage) return false;
+  std::string losses;
+  for (const WorkerId worker : roster_.Lost()) {
+    if (worker.stage != *stage) continue;
+    losses += fmt::format("{}{} ({})", losses.empty() ? "" : ", ", ToString(worker),
+                          roster_.At(worker).how_lost);
+  }
+  BeginGeneration();  // the record of who is lost
+  End({.how = EndJob::How::kStageLost,
+       .reason = fmt::format("stage {} has no live worker left, its parameters are lost: {}",
+                             stage->value(), losses),
+       .parameters_sha256 = ""});
+  return true;
+}
+
+void Coordinator::End(EndJob end) {
+  if (end.how != EndJob::How::kDone && end.how != EndJob::How::kStopped) {
+    end.iterations = completion_.iterations_done();
+  }
+  phase_ = Phase::kOver;
+  effects_.emplace_back(std::move(end));
+}
+
+void Coordinator::Send(WorkerId to, CoordinatorMessage message) {
+  effects_.emplace_back(SendTo{to, std::move(message)});
+}
+
+}  // namespace recycle

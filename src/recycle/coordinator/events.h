@@ -1,0 +1,132 @@
+// What goes into and what comes out of the coordinator's core: events, effects and the membership
+// record. Plain values.
+#ifndef RECYCLE_COORDINATOR_EVENTS_H_
+#define RECYCLE_COORDINATOR_EVENTS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "recycle/base/clock.h"
+#include "recycle/base/ids.h"
+#include "recycle/plan/plan.h"
+#include "recycle/protocol/messages.h"
+
+namespace recycle {
+
+// --- events ------------------------------------------------------------------------------------
+
+struct FromExecutor {
+  WorkerId worker;
+  ExecutorMessage message;
+};
+// The control stream of a worker ended (it died, or its network did).
+struct StreamClosed {
+  WorkerId worker;
+};
+struct FromAgent {
+  AgentMessage message;
+  std::int32_t agent = 0;  // whose stream it came on
+};
+// An agent's stream ended: its executors die with it; waitpid will not come.
+struct AgentLost {
+  std::int32_t agent = 0;
+  std::vector<WorkerId> workers;
+};
+// Let time pass: silence, ask and join time-outs are looked at. Send one when NextDeadline() is
+// due.
+struct TimePassed {};
+// SIGTERM or SIGINT at the launcher: finish the iteration and stop.
+struct StopWanted {};
+// The store has made `generation`'s record durable.
+struct RecordStored {
+  Generation generation;
+};
+
+using Event = std::variant<FromExecutor, StreamClosed, FromAgent, AgentLost, TimePassed, StopWanted,
+                           RecordStored>;
+
+// --- effects -----------------------------------------------------------------------------------
+
+struct SendTo {
+  WorkerId worker;
+  CoordinatorMessage message;
+};
+
+// Why a worker counts as lost; the word stands in events.jsonl.
+enum class LossCause : std::uint8_t { kLink, kProcess, kWords, kNotice, kSilence, kProgress };
+std::string_view CauseText(LossCause cause);
+
+struct LostWorker {
+  WorkerId worker;
+  LossCause cause = LossCause::kProcess;
+  std::string detected_by;     // "k:i" or "agent 0" or "coordinator"
+  TimePoint first_signal;      // when the first sign of it arrived
+  std::int32_t iteration = 0;  // 0-based, the last known
+};
+
+// The membership record. It must be stored (compare-and-set on generation - 1) before any Prepare
+// of it is sent: the core waits for RecordStored.
+struct GenerationRecord {
+  Generation generation;
+  std::vector<WorkerId> members;
+  std::vector<LostWorker> lost;  // since the generation before
+  std::vector<std::pair<WorkerId, WorkerId>> relinked;
+  std::string reason;  // a sentence
+};
+struct StoreRecord {
+  GenerationRecord record;
+};
+
+// Everybody has resumed the generation: for events.jsonl and the terminal.
+struct AnnounceResumed {
+  Generation generation;
+  Duration since_decision{};
+  std::int32_t iteration = 0;
+  int lost_iterations = 0;  // iterations that started again (0 or 1)
+  // Actions (B = 2) of one iteration that the newly dead ran in the plan before. Which of them they
+  // had completed in the open iteration only their traces tell: app/ takes those off as replayed.
+  int rerouted_actions = 0;
+  std::map<WorkerId, int> rerouted_micro_batches;  // per receiving peer, for the newly dead
+};
+struct AnnounceIteration {
+  IterationDone done;
+  int workers_live = 0;
+  std::map<int, std::int64_t> peak_bytes;  // per stage
+};
+struct AnnounceJoined {
+  WorkerId worker;
+  std::int32_t pid = 0;
+};
+struct AnnouncePlan {  // the plan of a generation, to be written to the run folder
+  Generation generation;
+  std::shared_ptr<const Plan> plan;
+};
+struct AnnounceLinkRestored {
+  WorkerId a;
+  WorkerId b;
+};
+struct AnnounceFault {
+  WorkerId worker;
+  FaultReport report;
+};
+// The job is over.
+struct EndJob {
+  enum class How : std::uint8_t { kDone, kStopped, kStageLost, kJoinTimeout, kFailed };
+  How how = How::kDone;
+  std::string reason;
+  std::string parameters_sha256;  // over all parameters in canonical order; kDone and kStopped
+  std::int32_t iterations = 0;
+};
+
+using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
+                            AnnouncePlan, AnnounceLinkRestored, AnnounceFault, EndJob>;
+
+}  // namespace recycle
+
+#endif  // RECYCLE_COORDINATOR_EVENTS_H_
