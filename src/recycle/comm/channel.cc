@@ -26,10 +26,11 @@ constexpr std::uint64_t kTag = 0;  // one queue of messages per channel
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(1000);
 constexpr std::chrono::milliseconds kNotAtAll = std::chrono::milliseconds::zero();
 
-// Drops the source position that gloo puts in front: "[/build/.../pair.cc:598] text".
+// Drops the source position that gloo puts in front: "[./gloo/.../pair.cc:598] text".
 std::string WithoutPosition(const std::string& text) {
   const std::size_t end = text.find("] ");
-  return text.rfind("[/", 0) == 0 && end != std::string::npos ? text.substr(end + 2) : text;
+  const bool has_position = text.rfind('[', 0) == 0 && text.rfind(".cc:", end) != std::string::npos;
+  return has_position && end != std::string::npos ? text.substr(end + 2) : text;
 }
 
 // Runs `operation` and turns what gloo throws into a status: the border.
@@ -134,9 +135,11 @@ Status Channel::Connect(const std::string& peer_address) {
   return ExchangeAddresses(peer_address);
 }
 
+// Each end says who it is and whom it means.
 Status Channel::ExchangeAddresses(const std::string& peer_address) {
-  std::string sent = address_;
-  std::string received(address_.size(), '\0');
+  std::string sent = address_ + peer_address;
+  const std::string expected = peer_address + address_;
+  std::string received(expected.size(), '\0');
   ChannelBuffer sending(*this, std::as_writable_bytes(std::span(sent)));
   ChannelBuffer receiving(*this, std::as_writable_bytes(std::span(received)));
   const Status status = [&] {
@@ -144,7 +147,7 @@ Status Channel::ExchangeAddresses(const std::string& peer_address) {
     RC_RETURN_IF_ERROR(sending.PostSend(0, sent.size()));
     RC_RETURN_IF_ERROR(sending.AwaitSend());
     RC_RETURN_IF_ERROR(receiving.AwaitReceive());
-    if (received == peer_address) return OkStatus();
+    if (received == expected) return OkStatus();
     return absl::UnavailableError("a stranger connected in the peer's place");
   }();
   if (!status.ok()) Break(std::string(status.message()));  // the buffers may be in use until then

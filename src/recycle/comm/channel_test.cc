@@ -1,0 +1,121 @@
+#include "recycle/comm/channel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+
+#include "recycle/comm/comm_testing.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::size_t kHuge = 64 << 20;  // never fits into the kernel's socket buffers
+
+// Sends a huge message and freezes in the middle of it.
+void FreezeWithinAMessage(int /*rank*/, Wire& wire) {
+  const std::shared_ptr<Device> device = MakeDevice();
+  const std::unique_ptr<Channel> channel = *Channel::Open(device);
+  wire.WriteAddresses({{1, channel->address()}});
+  RC_CHECK(channel->Connect(wire.ReadAddresses().at(1)).ok());
+  std::vector<std::byte> memory(kHuge);
+  ChannelBuffer buffer(*channel, memory);
+  wire.Read();  // the receive is posted
+  RC_CHECK(buffer.PostSend(0, memory.size()).ok());
+  raise(SIGSTOP);
+}
+
+// The test's side of the above: calls `end` once the peer is frozen and says what the wait
+// returned.
+Status AwaitHalfAMessage(const std::function<void(ForkedMembers& peer, Channel& channel)>& end,
+                         double& waited_ms) {
+  ForkedMembers peer(1, FreezeWithinAMessage);
+  const std::shared_ptr<Device> device = MakeDevice();
+  const std::unique_ptr<Channel> channel = *Channel::Open(device);
+  const Addresses addresses = peer.wire(0).ReadAddresses();
+  peer.wire(0).WriteAddresses({{1, channel->address()}});
+  RC_CHECK(channel->Connect(addresses.at(1)).ok());
+  std::vector<std::byte> memory(kHuge);
+  ChannelBuffer buffer(*channel, memory);
+  RC_CHECK(buffer.PostReceive(0, memory.size()).ok());
+  peer.wire(0).Write("send");
+  peer.WaitUntilStopped(0);
+  auto waiting = std::async(std::launch::async, [&] { return buffer.AwaitReceive(); });
+  const TimePoint start = SystemClock().Now();
+  end(peer, *channel);
+  const Status status = waiting.get();
+  waited_ms = MillisecondsSince(start);
+  channel->Break("done");
+  return status;
+}
+
+TEST(ChannelTest, APeerThatDiesWithinAMessageIsNoticed) {
+  double waited_ms = 0;
+  const Status status =
+      AwaitHalfAMessage([](ForkedMembers& peer, Channel&) { peer.Signal(0, SIGKILL); }, waited_ms);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_LT(waited_ms, 1000);
+}
+
+TEST(ChannelTest, BreakWakesAWaitWithinAMessageOfAFrozenPeer) {
+  double waited_ms = 0;
+  const Status status = AwaitHalfAMessage(
+      [](ForkedMembers&, Channel& channel) { channel.Break("enough"); }, waited_ms);
+  EXPECT_EQ(status, absl::UnavailableError("enough"));
+  EXPECT_LT(waited_ms, 1000);
+}
+
+// gloo lets the side with the larger port (as it lies in memory) connect to the other.
+bool Connects(const Channel& channel, const Channel& to) {
+  const auto port = [](const Channel& end) {
+    std::uint16_t value;
+    std::memcpy(&value, end.address().data() + 2, sizeof(value));
+    return value;
+  };
+  return port(channel) > port(to);
+}
+
+TEST(ChannelTest, AStrangerInThePeersPlaceIsRefused) {
+  const std::shared_ptr<Device> device = MakeDevice();
+  std::vector<std::unique_ptr<Channel>> ends;
+  for (int i = 0; i < 3; ++i) ends.push_back(*Channel::Open(device));
+  std::sort(ends.begin(), ends.end(),
+            [](const auto& a, const auto& b) { return Connects(*b, *a); });
+  Channel& victim = *ends[0];
+  Channel& expected = *ends[1];
+  Channel& stranger = *ends[2];
+  auto intruding =
+      std::async(std::launch::async, [&] { return stranger.Connect(victim.address()); });
+  const Status status = victim.Connect(expected.address());
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("stranger"));
+  EXPECT_TRUE(absl::IsUnavailable(intruding.get()));
+}
+
+TEST(ChannelTest, ADeadPeersAddressIsRefusedAtOnceOrBroken) {
+  const std::shared_ptr<Device> device = MakeDevice();
+  const std::unique_ptr<Channel> channel = *Channel::Open(device);
+  std::string dead_address = (*Channel::Open(device))->address();
+  auto connecting = std::async(std::launch::async, [&] { return channel->Connect(dead_address); });
+  channel->Break("the peer is dead");
+  EXPECT_TRUE(absl::IsUnavailable(connecting.get()));
+}
+
+TEST(ChannelTest, AMadeUpAddressIsAnError) {
+  const std::unique_ptr<Channel> channel = *Channel::Open(MakeDevice());
+  EXPECT_TRUE(absl::IsInvalidArgument(channel->Connect("127.0.0.1:80")));
+}
+
+TEST(DeviceTest, OnlyAnAddressOfThisMachineWillDo) {
+  for (const char* const address : {"localhost.invalid", "", "192.0.2.1", "0.0.0.0"}) {
+    const Status status = Device::Create(address).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << address << ": " << status;
+    EXPECT_THAT(std::string(status.message()),
+                testing::HasSubstr("'" + std::string(address) + "'"));
+  }
+}
+
+}  // namespace
+}  // namespace recycle

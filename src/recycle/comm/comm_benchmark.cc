@@ -1,0 +1,93 @@
+// Prints what the executor's traffic costs between processes on this machine:
+//
+//   comm_benchmark [members]     (3 by default)
+//
+// all-reduce of 4 and 64 MB over a ring, and round trips and streams on one link.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "recycle/comm/comm_testing.h"
+#include "recycle/comm/mesh.h"
+#include "recycle/comm/reduce_group.h"
+
+namespace recycle {
+namespace {
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void ReduceMember(int rank, int size, Wire& wire) {
+  const std::shared_ptr<Device> device = MakeDevice();
+  const auto group = *ReduceGroup::Open(device, rank, size, Generation(1));
+  wire.WriteAddresses(group->addresses());
+  RC_CHECK(group->Connect(wire.ReadAddresses()).ok());
+  for (const std::size_t megabytes : {4, 64}) {
+    const std::vector<float> in(megabytes << 18, 1);
+    std::vector<float> out(in.size());
+    std::vector<double> times_ms;
+    for (int round = 0; round < 20; ++round) {
+      RC_CHECK(group->AllReduceMinMax(0).ok());
+      const TimePoint start = SystemClock().Now();
+      RC_CHECK(group->AllReduceSum(in, out).ok());
+      times_ms.push_back(MillisecondsSince(start));
+    }
+    wire.Write(fmt::format("all-reduce of {} MB over {} members: {:.1f} ms (median of 20)",
+                           megabytes, size, Median(times_ms)));
+  }
+}
+
+// Rank 0 asks and measures, rank 1 answers each request, the last of a stream in particular.
+void LinkMember(int rank, Wire& wire) {
+  constexpr std::size_t kMaxBytes = 8 << 20;
+  const auto worker = [](int of_rank) { return WorkerId{PipelineId(of_rank), StageId(0)}; };
+  const WorkerId peer = worker(1 - rank);
+  Inbox inbox;
+  Mesh mesh(MakeDevice(), worker(rank), kMaxBytes, inbox, [](WorkerId, const std::string&) {});
+  wire.WriteAddresses({{1 - rank, mesh.Open({peer}).at(peer)}});
+  RC_CHECK(mesh.Connect({{peer, wire.ReadAddresses().at(1 - rank)}}).ok());
+  int next = 0;
+  for (const std::size_t bytes :
+       {std::size_t{4} << 10, std::size_t{64} << 10, std::size_t{1} << 20, kMaxBytes}) {
+    const auto frame = [&](int iteration) {
+      return Frame{Generation(0),
+                   {iteration, FrameKind::kActivation, StageId(0), 0},
+                   std::vector<std::byte>(bytes)};
+    };
+    const auto take = [&](int iteration) { RC_CHECK(inbox.Take(frame(iteration).key).ok()); };
+    std::vector<double> times_us;
+    for (int round = 0; round < 100; ++round, ++next) {
+      Frame sent = frame(next);
+      const TimePoint start = SystemClock().Now();
+      if (rank == 1) take(next);
+      RC_CHECK(mesh.Send(peer, std::move(sent)).ok());
+      if (rank == 0) take(next);
+      times_us.push_back(1000 * MillisecondsSince(start) / 2);
+    }
+    if (rank == 0) {
+      wire.Write(fmt::format("frame of {} KB one way: {:.0f} us (median of 100)", bytes >> 10,
+                             Median(times_us)));
+    }
+  }
+}
+
+void Run(int size, const std::function<void(int rank, Wire& wire)>& body, int lines) {
+  ForkedMembers members(size, body);
+  members.RouteAddresses();
+  for (int line = 0; line < lines; ++line) fmt::print("{}\n", members.wire(0).Read());
+}
+
+}  // namespace
+}  // namespace recycle
+
+int main(int argc, char** argv) {
+  const int size = argc > 1 ? std::atoi(argv[1]) : 3;
+  recycle::Run(
+      size, [&](int rank, recycle::Wire& wire) { recycle::ReduceMember(rank, size, wire); }, 2);
+  recycle::Run(2, recycle::LinkMember, 4);
+  return 0;
+}
