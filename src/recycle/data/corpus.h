@@ -22,9 +22,10 @@ struct CorpusOptions {
   // program `bible` prints (packages bible-kjv and bible-kjv-text), without verse labels.
   std::string text = "debian:bible-kjv";
   std::string tokenizer = "sentencepiece";  // data.tokenizer: "sentencepiece" (BPE) or "bytes"
-  int vocabulary = 4096;   // data.vocabulary: pieces of the tokenizer; 256 for "bytes"
-  std::string cache_dir;   // folder for prepared corpora, created when missing
-  std::uint64_t seed = 0;  // data seed; part of the key of the cache
+  int vocabulary = 4096;  // data.vocabulary: pieces of the tokenizer; 256 for "bytes"
+  std::uint64_t seed =
+      0;                  // train.seed; no step of the preparation is random, so it changes nothing
+  std::string cache_dir;  // folder for prepared corpora, created when missing
 };
 
 struct PreparedCorpus {
@@ -39,8 +40,9 @@ using CorpusProgress = std::function<void(const std::string& message)>;
 
 // Errors: kNotFound: no such text, or no `bible` program (names the Debian packages).
 // kInvalidArgument: unknown tokenizer; "bytes" with a vocabulary other than 256; a vocabulary that
-// the text is too short for (names the largest that fits); an empty text. kPermissionDenied or
-// kInternal: the cache folder cannot be written. An empty `progress` is allowed.
+// the text is too short for (names the largest that fits); an empty text. The operating system's
+// code: the text cannot be read, or the cache folder cannot be written. An empty `progress` is
+// allowed.
 StatusOr<PreparedCorpus> PrepareCorpus(const CorpusOptions& options,
                                        const CorpusProgress& progress);
 
