@@ -1,0 +1,393 @@
+#include "recycle/rpc/convert.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "recycle/plan/plan_json.h"
+
+namespace recycle {
+namespace {
+
+// --- to the wire
+
+v1::Worker ToProto(WorkerId worker) {
+  v1::Worker proto;
+  proto.set_pipeline(worker.pipeline.value());
+  proto.set_stage(worker.stage.value());
+  return proto;
+}
+
+v1::Endpoints ToProto(const Endpoints& endpoints) {
+  v1::Endpoints proto;
+  for (const auto& [name, address] : endpoints) (*proto.mutable_address())[name] = address;
+  return proto;
+}
+
+void Fill(const Hello& message, v1::ExecutorMessage& proto) {
+  *proto.mutable_hello()->mutable_worker() = ToProto(message.worker);
+  proto.mutable_hello()->set_pid(message.pid);
+}
+
+void Fill(const Heartbeat& message, v1::ExecutorMessage& proto) {
+  v1::Heartbeat& heartbeat = *proto.mutable_heartbeat();
+  heartbeat.set_generation(message.generation.value());
+  heartbeat.set_version(message.version);
+  heartbeat.set_peak_bytes(message.peak_bytes);
+}
+
+void Fill(const LinkBroken& message, v1::ExecutorMessage& proto) {
+  v1::LinkBroken& broken = *proto.mutable_link_broken();
+  broken.set_generation(message.generation.value());
+  *broken.mutable_peer() = ToProto(message.peer);
+  broken.set_error(message.error);
+}
+
+void Fill(const StillHere& message, v1::ExecutorMessage& proto) {
+  proto.mutable_still_here()->set_nonce(message.nonce);
+}
+
+void Fill(const Ledger& message, v1::ExecutorMessage& proto) {
+  v1::Ledger& ledger = *proto.mutable_ledger();
+  ledger.set_generation(message.generation.value());
+  ledger.set_version(message.version);
+  ledger.set_holds_norm(message.holds_norm);
+  *ledger.mutable_endpoints() = ToProto(message.endpoints);
+}
+
+void Fill(const Resumed& message, v1::ExecutorMessage& proto) {
+  proto.mutable_resumed()->set_generation(message.generation.value());
+}
+
+void Fill(const IterationDone& message, v1::ExecutorMessage& proto) {
+  v1::IterationDone& done = *proto.mutable_iteration_done();
+  done.set_generation(message.generation.value());
+  done.set_iteration(message.iteration);
+  for (const MicroBatchResult& result : message.results) {
+    v1::MicroBatchResult& entry = *done.add_results();
+    entry.mutable_micro_batch()->set_home(result.micro_batch.home.value());
+    entry.mutable_micro_batch()->set_index(result.micro_batch.index);
+    entry.set_executed_by(result.executed_by.value());
+    entry.set_loss_sum(result.loss_sum);
+    entry.set_tokens(result.tokens);
+  }
+  done.set_grad_norm(message.grad_norm);
+  done.set_lr(message.lr);
+  if (message.validation_loss) done.set_validation_loss(*message.validation_loss);
+  done.set_stop_agreed(message.stop_agreed);
+}
+
+void Fill(const LastWords& message, v1::ExecutorMessage& proto) {
+  proto.mutable_last_words()->set_message(message.message);
+}
+
+void Fill(const FaultReport& message, v1::ExecutorMessage& proto) {
+  v1::FaultReport& report = *proto.mutable_fault_report();
+  report.set_index(message.index);
+  report.set_fired(message.fired);
+  report.set_iteration(message.iteration);
+}
+
+void Fill(const Finished& message, v1::ExecutorMessage& proto) {
+  v1::Finished& finished = *proto.mutable_finished();
+  finished.set_version(message.version);
+  finished.set_link_bytes(message.link_bytes);
+  for (const auto& [name, sha256] : message.parameter_sha256) {
+    (*finished.mutable_parameter_sha256())[name] = sha256;
+  }
+}
+
+void Fill(const Prepare& message, v1::CoordinatorMessage& proto) {
+  v1::Prepare& prepare = *proto.mutable_prepare();
+  prepare.set_generation(message.generation.value());
+  for (const WorkerId worker : message.members) *prepare.add_members() = ToProto(worker);
+  for (const WorkerId worker : message.dead) *prepare.add_dead() = ToProto(worker);
+  for (const auto& [a, b] : message.relinked) {
+    v1::Link& link = *prepare.add_relinked();
+    *link.mutable_a() = ToProto(a);
+    *link.mutable_b() = ToProto(b);
+  }
+  prepare.set_reason(message.reason);
+}
+
+void Fill(const Resume& message, v1::CoordinatorMessage& proto) {
+  v1::Resume& resume = *proto.mutable_resume();
+  resume.set_generation(message.generation.value());
+  resume.set_iteration(message.iteration);
+  resume.set_finish_step(message.finish_step);
+  for (const auto& [worker, endpoints] : message.endpoints) {
+    v1::Listener& listener = *resume.add_listeners();
+    *listener.mutable_worker() = ToProto(worker);
+    *listener.mutable_endpoints() = ToProto(endpoints);
+  }
+  if (message.plan != nullptr) resume.set_plan_json(PlanToJson(*message.plan));
+}
+
+void Fill(const Ask& message, v1::CoordinatorMessage& proto) {
+  proto.mutable_ask()->set_nonce(message.nonce);
+}
+
+void Fill(const Fence& message, v1::CoordinatorMessage& proto) {
+  proto.mutable_fence()->set_reason(message.reason);
+}
+
+void Fill(const StopRequest& /*message*/, v1::CoordinatorMessage& proto) {
+  proto.mutable_stop_request();
+}
+
+void Fill(const Leave& /*message*/, v1::CoordinatorMessage& proto) { proto.mutable_leave(); }
+
+void Fill(const AgentHello& message, v1::AgentMessage& proto) {
+  proto.mutable_hello()->set_agent(message.agent);
+  proto.mutable_hello()->set_pid(message.pid);
+}
+
+void Fill(const ExecutorExited& message, v1::AgentMessage& proto) {
+  v1::ExecutorExited& exited = *proto.mutable_exited();
+  *exited.mutable_worker() = ToProto(message.worker);
+  exited.set_pid(message.pid);
+  exited.set_wait_status(message.wait_status);
+}
+
+// --- from the wire
+
+Status AtLeastZero(std::string_view field, std::int64_t value) {
+  if (value >= 0) return OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("control message: {} is {}; it must be at least 0", field, value));
+}
+
+StatusOr<WorkerId> ReadWorker(std::string_view field, bool present, const v1::Worker& proto) {
+  if (!present) {
+    return absl::InvalidArgumentError(fmt::format("control message: {} is missing", field));
+  }
+  RC_RETURN_IF_ERROR(AtLeastZero(field, proto.pipeline()));
+  RC_RETURN_IF_ERROR(AtLeastZero(field, proto.stage()));
+  return WorkerId{PipelineId(proto.pipeline()), StageId(proto.stage())};
+}
+
+StatusOr<Generation> ReadGeneration(std::int64_t value) {
+  RC_RETURN_IF_ERROR(AtLeastZero("generation", value));
+  return Generation(value);
+}
+
+StatusOr<std::vector<WorkerId>> ReadWorkers(
+    std::string_view field, const google::protobuf::RepeatedPtrField<v1::Worker>& protos) {
+  std::vector<WorkerId> workers;
+  for (const v1::Worker& proto : protos) {
+    RC_ASSIGN_OR_RETURN(const WorkerId worker, ReadWorker(field, true, proto));
+    workers.push_back(worker);
+  }
+  return workers;
+}
+
+Endpoints ReadEndpoints(const v1::Endpoints& proto) {
+  return {proto.address().begin(), proto.address().end()};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::Hello& proto) {
+  RC_ASSIGN_OR_RETURN(const WorkerId worker,
+                      ReadWorker("worker", proto.has_worker(), proto.worker()));
+  return Hello{.worker = worker, .pid = proto.pid()};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::Heartbeat& proto) {
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  return Heartbeat{
+      .generation = generation, .version = proto.version(), .peak_bytes = proto.peak_bytes()};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::LinkBroken& proto) {
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  RC_ASSIGN_OR_RETURN(const WorkerId peer, ReadWorker("peer", proto.has_peer(), proto.peer()));
+  return LinkBroken{.generation = generation, .peer = peer, .error = proto.error()};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  return Ledger{.generation = generation,
+                .version = proto.version(),
+                .holds_norm = proto.holds_norm(),
+                .endpoints = ReadEndpoints(proto.endpoints())};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::Resumed& proto) {
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  return Resumed{generation};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::IterationDone& proto) {
+  IterationDone done;
+  RC_ASSIGN_OR_RETURN(done.generation, ReadGeneration(proto.generation()));
+  RC_RETURN_IF_ERROR(AtLeastZero("iteration", proto.iteration()));
+  done.iteration = proto.iteration();
+  done.results.reserve(static_cast<std::size_t>(proto.results_size()));
+  for (const v1::MicroBatchResult& entry : proto.results()) {
+    RC_RETURN_IF_ERROR(AtLeastZero("micro_batch.home", entry.micro_batch().home()));
+    RC_RETURN_IF_ERROR(AtLeastZero("micro_batch.index", entry.micro_batch().index()));
+    RC_RETURN_IF_ERROR(AtLeastZero("executed_by", entry.executed_by()));
+    RC_RETURN_IF_ERROR(AtLeastZero("tokens", entry.tokens()));
+    done.results.push_back(
+        {.micro_batch = {PipelineId(entry.micro_batch().home()), entry.micro_batch().index()},
+         .executed_by = PipelineId(entry.executed_by()),
+         .loss_sum = entry.loss_sum(),
+         .tokens = entry.tokens()});
+  }
+  done.grad_norm = proto.grad_norm();
+  done.lr = proto.lr();
+  if (proto.has_validation_loss()) done.validation_loss = proto.validation_loss();
+  done.stop_agreed = proto.stop_agreed();
+  return done;
+}
+
+StatusOr<ExecutorMessage> Read(const v1::FaultReport& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("index", proto.index()));
+  return FaultReport{
+      .index = proto.index(), .fired = proto.fired(), .iteration = proto.iteration()};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::Finished& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  return Finished{
+      .version = proto.version(),
+      .parameter_sha256 = {proto.parameter_sha256().begin(), proto.parameter_sha256().end()},
+      .link_bytes = proto.link_bytes()};
+}
+
+StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
+  Prepare prepare;
+  RC_ASSIGN_OR_RETURN(prepare.generation, ReadGeneration(proto.generation()));
+  RC_ASSIGN_OR_RETURN(prepare.members, ReadWorkers("members", proto.members()));
+  RC_ASSIGN_OR_RETURN(prepare.dead, ReadWorkers("dead", proto.dead()));
+  for (const v1::Link& link : proto.relinked()) {
+    RC_ASSIGN_OR_RETURN(const WorkerId a, ReadWorker("relinked.a", link.has_a(), link.a()));
+    RC_ASSIGN_OR_RETURN(const WorkerId b, ReadWorker("relinked.b", link.has_b(), link.b()));
+    prepare.relinked.emplace_back(a, b);
+  }
+  prepare.reason = proto.reason();
+  return prepare;
+}
+
+StatusOr<CoordinatorMessage> Read(const v1::Resume& proto) {
+  Resume resume;
+  RC_ASSIGN_OR_RETURN(resume.generation, ReadGeneration(proto.generation()));
+  RC_RETURN_IF_ERROR(AtLeastZero("iteration", proto.iteration()));
+  resume.iteration = proto.iteration();
+  resume.finish_step = proto.finish_step();
+  for (const v1::Listener& listener : proto.listeners()) {
+    RC_ASSIGN_OR_RETURN(const WorkerId worker,
+                        ReadWorker("listeners.worker", listener.has_worker(), listener.worker()));
+    resume.endpoints[worker] = ReadEndpoints(listener.endpoints());
+  }
+  RC_ASSIGN_OR_RETURN(Plan plan, PlanFromJson(proto.plan_json()));
+  resume.plan = std::make_shared<const Plan>(std::move(plan));
+  return resume;
+}
+
+StatusOr<AgentMessage> Read(const v1::AgentHello& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("agent", proto.agent()));
+  return AgentHello{.agent = proto.agent(), .pid = proto.pid()};
+}
+
+StatusOr<AgentMessage> Read(const v1::ExecutorExited& proto) {
+  RC_ASSIGN_OR_RETURN(const WorkerId worker,
+                      ReadWorker("worker", proto.has_worker(), proto.worker()));
+  return ExecutorExited{.worker = worker, .pid = proto.pid(), .wait_status = proto.wait_status()};
+}
+
+Status NoKind() {
+  return absl::InvalidArgumentError("control message: no kind that this version knows is set");
+}
+
+template <typename Proto, typename Message>
+Proto Convert(const Message& message) {
+  Proto proto;
+  std::visit([&](const auto& kind) { Fill(kind, proto); }, message);
+  return proto;
+}
+
+}  // namespace
+
+v1::ExecutorMessage ToProto(const ExecutorMessage& message) {
+  return Convert<v1::ExecutorMessage>(message);
+}
+
+v1::CoordinatorMessage ToProto(const CoordinatorMessage& message) {
+  return Convert<v1::CoordinatorMessage>(message);
+}
+
+v1::AgentMessage ToProto(const AgentMessage& message) { return Convert<v1::AgentMessage>(message); }
+
+StatusOr<ExecutorMessage> FromProto(const v1::ExecutorMessage& message) {
+  switch (message.kind_case()) {
+    case v1::ExecutorMessage::kHello:
+      return Read(message.hello());
+    case v1::ExecutorMessage::kHeartbeat:
+      return Read(message.heartbeat());
+    case v1::ExecutorMessage::kLinkBroken:
+      return Read(message.link_broken());
+    case v1::ExecutorMessage::kStillHere:
+      return StillHere{message.still_here().nonce()};
+    case v1::ExecutorMessage::kLedger:
+      return Read(message.ledger());
+    case v1::ExecutorMessage::kResumed:
+      return Read(message.resumed());
+    case v1::ExecutorMessage::kIterationDone:
+      return Read(message.iteration_done());
+    case v1::ExecutorMessage::kLastWords:
+      return LastWords{message.last_words().message()};
+    case v1::ExecutorMessage::kFaultReport:
+      return Read(message.fault_report());
+    case v1::ExecutorMessage::kFinished:
+      return Read(message.finished());
+    case v1::ExecutorMessage::KIND_NOT_SET:
+      break;
+  }
+  return NoKind();
+}
+
+StatusOr<CoordinatorMessage> FromProto(const v1::CoordinatorMessage& message) {
+  switch (message.kind_case()) {
+    case v1::CoordinatorMessage::kPrepare:
+      return Read(message.prepare());
+    case v1::CoordinatorMessage::kResume:
+      return Read(message.resume());
+    case v1::CoordinatorMessage::kAsk:
+      return Ask{message.ask().nonce()};
+    case v1::CoordinatorMessage::kFence:
+      return Fence{message.fence().reason()};
+    case v1::CoordinatorMessage::kStopRequest:
+      return StopRequest{};
+    case v1::CoordinatorMessage::kLeave:
+      return Leave{};
+    case v1::CoordinatorMessage::KIND_NOT_SET:
+      break;
+  }
+  return NoKind();
+}
+
+StatusOr<AgentMessage> FromProto(const v1::AgentMessage& message) {
+  switch (message.kind_case()) {
+    case v1::AgentMessage::kHello:
+      return Read(message.hello());
+    case v1::AgentMessage::kExited:
+      return Read(message.exited());
+    case v1::AgentMessage::KIND_NOT_SET:
+      break;
+  }
+  return NoKind();
+}
+
+std::string KindName(const google::protobuf::Message& message) {
+  const google::protobuf::OneofDescriptor* oneof = message.GetDescriptor()->oneof_decl(0);
+  const google::protobuf::FieldDescriptor* field =
+      message.GetReflection()->GetOneofFieldDescriptor(message, oneof);
+  return field == nullptr ? "nothing" : field->message_type()->name();
+}
+
+}  // namespace recycle
