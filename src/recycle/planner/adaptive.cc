@@ -1,53 +1,65 @@
 #include "recycle/planner/adaptive.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "recycle/planner/baselines.h"
-#include "recycle/planner/bounds.h"
-#include "recycle/planner/list_scheduler.h"
+#include "recycle/planner/portfolio.h"
+#include "recycle/planner/virtual_pipelines.h"
 
 namespace recycle {
 namespace {
 
-void TryPolicies(const FlatJob& job, Affinity affinity, const std::vector<Policy>& policies,
-                 BestOrder& best) {
-  Order order;
-  for (const Policy& policy : policies) {
-    if (best.AtBound()) return;
-    if (IsRedundantSurrogate(job, policy.surrogate)) continue;
-    ListScheduler scheduler(job, MakeSurrogate(job, policy.surrogate), affinity);
-    if (scheduler.Run(MakeRules(policy, job, scheduler.times()), order)) best.Offer(order);
-  }
+void TryVirtualPipelines(const FlatJob& job, TemplateEffort effort, BestOrder& best) {
+  if (best.AtBound() || job.has_stragglers) return;
+  const StatusOr<PipelineTemplate> single = MakeTemplate(job, TemplateLength(job), effort);
+  if (single.ok()) best.Offer(ExpandTemplate(job, single->order));
+}
+
+// Every stage has as many live workers, all equally fast: then one pipeline's search covers the
+// job.
+bool IsEven(const FlatJob& job) {
+  return !job.has_stragglers &&
+         std::all_of(job.live.begin(), job.live.end(), [&](const std::vector<int>& live) {
+           return live.size() == job.live.front().size();
+         });
+}
+
+// One affinity's share of the whole search; the recipe to climb from, if that is worth it.
+std::optional<Recipe> TryPoliciesAndGrid(const FlatJob& job, Affinity affinity, BestOrder& best) {
+  std::optional<Recipe> head = TryPolicies(job, affinity, HeadPolicies(), best);
+  if (IsEven(job)) return std::nullopt;
+  return Better(std::move(head), TryPolicies(job, affinity, GridSample(job), best));
+}
+
+StatusOr<TimedOrder> BestOf(BestOrder& best) {
+  if (best.best().has_value()) return *best.best();
+  return absl::FailedPreconditionError(
+      "no plan: every candidate deadlocks within the capacities (hint: raise capacity_bytes)");
 }
 
 }  // namespace
 
-BestOrder::BestOrder(const FlatJob& job) : job_(job), bound_(LowerBound(job)) {}
-
-Ticks BestOrder::Offer(const Order& order) {
-  const PlanFigures figures = EvaluateOrder(job_, order);
-  if (best_.has_value() && figures.period > best_->figures.period) return figures.period;
-  const int moved = MovedFromLiveHome(job_, order);
-  const auto rank = [](const PlanFigures& f, int m) { return std::tuple(f.period, f.makespan, m); };
-  if (!best_.has_value() || rank(figures, moved) < rank(best_->figures, best_->moved)) {
-    best_ = TimedOrder{.order = order, .figures = figures, .moved = moved};
-  }
-  return figures.period;
-}
-
 StatusOr<TimedOrder> MakeAdaptive(const FlatJob& job, Affinity affinity, Effort effort) {
   BestOrder best(job);
-  if (affinity != Affinity::kPool) {
-    if (const StatusOr<Order> naive = MakeNaive(job); naive.ok()) best.Offer(*naive);
-    TryPolicies(job, Affinity::kStrict, HeadPolicies(), best);
+  const bool may_pool = affinity != Affinity::kStrict;
+  if (effort == Effort::kOnline) {
+    if (may_pool) TryVirtualPipelines(job, TemplateEffort::kHead, best);
+    if (!best.best().has_value()) {
+      const Affinity kind = may_pool ? Affinity::kPool : Affinity::kStrict;
+      TryPolicies(job, kind, HeadPolicies(), best);
+    }
+    return BestOf(best);
   }
-  if (affinity != Affinity::kStrict) TryPolicies(job, Affinity::kPool, HeadPolicies(), best);
-  if (!best.best().has_value()) {
-    return absl::FailedPreconditionError(
-        "no plan: every candidate deadlocks within the capacities (hint: raise capacity_bytes)");
-  }
-  return *best.best();
+  if (const StatusOr<Order> naive = MakeNaive(job); naive.ok()) best.Offer(*naive);
+  if (may_pool) TryVirtualPipelines(job, TemplateEffort::kFull, best);
+  std::optional<Recipe> recipe;
+  if (affinity != Affinity::kPool) recipe = TryPoliciesAndGrid(job, Affinity::kStrict, best);
+  if (may_pool) recipe = Better(recipe, TryPoliciesAndGrid(job, Affinity::kPool, best));
+  if (recipe.has_value()) HillClimb(job, *recipe, RunBudget(job), best);
+  return BestOf(best);
 }
 
 }  // namespace recycle

@@ -1,45 +1,31 @@
 #include "recycle/planner/list_scheduler.h"
 
 #include <algorithm>
-#include <queue>
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/planner/event_queue.h"
 
 namespace recycle {
 namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
-enum class EventType : std::uint32_t {
-  kForwardArrives,  // payload: slot
-  kInputArrives,    // an I's gradient, at the worker of this slot
-  kWorkerFree,      // payload: worker
-};
-
-// An event as one integer, so that the heap orders by time, then type, then payload.
-std::uint64_t EventKey(std::int64_t time, EventType type, int payload) {
-  return static_cast<std::uint64_t>(time) << 32 | static_cast<std::uint64_t>(type) << 30 |
-         static_cast<std::uint64_t>(payload);
-}
-
-// First in, first out; the space is allotted once, as the number of items ever pushed is known.
+// First in, first out, in space that is handed to it: the number of items ever pushed is known.
 class Fifo {
  public:
-  void Reset(int capacity) {
-    items_.resize(At(capacity));
-    head_ = tail_ = 0;
-  }
+  void Place(std::int32_t* items) { items_ = items; }
+  void Clear() { head_ = tail_ = 0; }
   bool empty() const { return head_ == tail_; }
   int size() const { return tail_ - head_; }
-  int front() const { return items_[At(head_)]; }
-  void push(int item) { items_[At(tail_++)] = item; }
-  int pop() { return items_[At(head_++)]; }
+  int front() const { return items_[head_]; }
+  void push(int item) { items_[tail_++] = item; }
+  int pop() { return items_[head_++]; }
 
  private:
-  std::vector<std::int32_t> items_;
-  int head_ = 0;
-  int tail_ = 0;
+  std::int32_t* items_ = nullptr;
+  std::int32_t head_ = 0;
+  std::int32_t tail_ = 0;
 };
 
 struct Arrival {
@@ -52,7 +38,6 @@ struct Worker {
   int pipeline = 0;
   int quota = 0;
   int orphan_quota = 0;  // strict affinity: orphans it may start
-  bool busy = false;
   double memory = 0;
   int started = 0;  // F's started
   int orphans_started = 0;
@@ -64,12 +49,25 @@ struct Worker {
   std::vector<Arrival> pending;  // I's that are known to come, not here yet
 };
 
+std::int64_t LongestDelay(const SurrogateTimes& times) {
+  std::int64_t duration = 0;
+  for (const auto& own : times.durations) {
+    duration = std::max(duration, *std::max_element(own.begin(), own.end()));
+  }
+  return duration +
+         std::max(*std::max_element(times.send_forward.begin(), times.send_forward.end()),
+                  *std::max_element(times.send_backward.begin(), times.send_backward.end()));
+}
+
 }  // namespace
 
 class ListScheduler::Simulation {
  public:
   Simulation(const FlatJob& job, SurrogateTimes times, Affinity affinity)
-      : job_(job), times_(std::move(times)), strict_(affinity == Affinity::kStrict) {
+      : job_(job),
+        times_(std::move(times)),
+        strict_(affinity == Affinity::kStrict),
+        events_(LongestDelay(times_), job.num_slots(), job.num_workers()) {
     RC_CHECK(affinity != Affinity::kAny) << "the scheduler builds one kind of order at a time";
     RC_CHECK(job.num_stages == job.num_columns) << "one stage per worker";
     workers_.resize(At(job.num_workers()));
@@ -84,6 +82,8 @@ class ListScheduler::Simulation {
       SetQuotas(stage);
     }
     pools_.resize(At(job.num_stages));
+    busy_.assign(workers_.size(), false);
+    PlaceQueues();
     touched_.assign(At(job.num_stages), false);
   }
 
@@ -94,12 +94,7 @@ class ListScheduler::Simulation {
     order_ = &order;
     Reset();
     while (!events_.empty()) {
-      now_ = static_cast<std::int64_t>(events_.top() >> 32);
-      while (!events_.empty() && static_cast<std::int64_t>(events_.top() >> 32) == now_) {
-        const std::uint64_t event = events_.top();
-        events_.pop();
-        Handle(static_cast<EventType>(event >> 30 & 3), static_cast<int>(event & ((1U << 30) - 1)));
-      }
+      events_.TakeNext([this](EventQueue::Type type, int payload) { Handle(type, payload); });
       for (int stage = 0; stage < job_.num_stages; ++stage) {
         if (!touched_[At(stage)]) continue;
         touched_[At(stage)] = false;
@@ -143,24 +138,46 @@ class ListScheduler::Simulation {
     }
   }
 
+  // Hands every queue its part of one block of memory.
+  void PlaceQueues() {
+    std::size_t total = At(job_.num_micro_batches) * pools_.size();
+    for (const Worker& worker : workers_) {
+      total += 2 * At(worker.quota) + (strict_ ? At(job_.micro_batches) : 0);
+    }
+    queue_space_.resize(total);
+    std::int32_t* space = queue_space_.data();
+    for (Fifo& pool : pools_) {
+      pool.Place(space);
+      space += job_.num_micro_batches;
+    }
+    for (Worker& worker : workers_) {
+      worker.inputs.Place(space);
+      worker.weights.Place(space + worker.quota);
+      worker.own.Place(space + 2 * worker.quota);
+      space += 2 * worker.quota + (strict_ ? job_.micro_batches : 0);
+    }
+  }
+
   void Reset() {
     for (Worker& worker : workers_) {
-      worker.busy = false;
       worker.memory = 0;
       worker.started = worker.orphans_started = worker.open = 0;
-      worker.inputs.Reset(worker.quota);
-      worker.weights.Reset(worker.quota);
-      worker.own.Reset(strict_ ? job_.micro_batches : 0);
+      worker.inputs.Clear();
+      worker.weights.Clear();
+      worker.own.Clear();
       worker.pending.clear();
     }
-    for (Fifo& pool : pools_) pool.Reset(job_.num_micro_batches);
+    std::fill(busy_.begin(), busy_.end(), false);
+    for (Fifo& pool : pools_) pool.Clear();
+    looks_ahead_ = rules_->forward_lookahead > 0 || rules_->weight_lookahead > 0;
     order_->ops.clear();
     order_->ops.reserve(job_.num_actions());
     order_->pipeline.assign(At(job_.num_slots()), -1);
     for (int micro_batch = 0; micro_batch < job_.num_micro_batches; ++micro_batch) {
       AddForward(micro_batch, 0);
     }
-    events_.push(EventKey(0, EventType::kForwardArrives, 0));
+    events_.Clear();
+    events_.Push(0, EventQueue::kForwardArrives, 0);
   }
 
   void AddForward(int micro_batch, int stage) {
@@ -172,8 +189,8 @@ class ListScheduler::Simulation {
     }
   }
 
-  void Handle(EventType type, int payload) {
-    if (type == EventType::kWorkerFree) {
+  void Handle(EventQueue::Type type, int payload) {
+    if (type == EventQueue::kWorkerFree) {
       Worker& worker = workers_[At(payload)];
       const int stage = payload / job_.num_pipelines;
       Finish(worker, stage);
@@ -183,18 +200,20 @@ class ListScheduler::Simulation {
     const int stage = payload % job_.num_stages;
     const int micro_batch = payload / job_.num_stages;
     touched_[At(stage)] = true;
-    if (type == EventType::kForwardArrives) {
+    if (type == EventQueue::kForwardArrives) {
       // All micro-batches are at stage 0 from the start; the event there only wakes its workers.
       if (stage > 0) AddForward(micro_batch, stage);
       return;
     }
     Worker& worker = workers_[At(job_.WorkerOf(stage, order_->pipeline[At(payload)]))];
-    std::erase_if(worker.pending, [&](const Arrival& a) { return a.slot == payload; });
+    if (looks_ahead_) {
+      std::erase_if(worker.pending, [&](const Arrival& a) { return a.slot == payload; });
+    }
     worker.inputs.push(micro_batch);
   }
 
   void Finish(Worker& worker, int stage) {
-    worker.busy = false;
+    busy_[At(worker.number)] = false;
     const StageCosts& costs = job_.stages[At(stage)];
     switch (Order::KindOf(worker.running)) {
       case ActionKind::kBackwardInput:
@@ -218,8 +237,8 @@ class ListScheduler::Simulation {
   void Dispatch(int stage) {
     idle_.clear();
     for (const int k : job_.live[At(stage)]) {
-      Worker& worker = workers_[At(job_.WorkerOf(stage, k))];
-      if (!worker.busy) idle_.push_back(&worker);
+      const std::size_t number = At(job_.WorkerOf(stage, k));
+      if (!busy_[number]) idle_.push_back(&workers_[number]);
     }
     if (idle_.empty()) return;
     std::sort(idle_.begin(), idle_.end(), [](const Worker* a, const Worker* b) {
@@ -228,11 +247,11 @@ class ListScheduler::Simulation {
     const auto s = At(stage);
     for (Worker* worker : idle_) StartBelowMinimum(*worker, s);
     for (Worker* worker : idle_) {
-      if (worker->busy || worker->inputs.empty()) continue;
+      if (IsBusy(*worker) || worker->inputs.empty()) continue;
       StartBackward(*worker, stage);
     }
     for (Worker* worker : idle_) {
-      if (worker->busy || !HasForward(*worker, s) || !Fits(*worker, s)) continue;
+      if (IsBusy(*worker) || !HasForward(*worker, s) || !Fits(*worker, s)) continue;
       if (worker->open >= rules_->max_open[s] || worker->weights.size() >= rules_->max_weights[s] ||
           worker->started >= worker->quota || AwaitsInput(*worker, rules_->forward_lookahead)) {
         continue;
@@ -240,7 +259,7 @@ class ListScheduler::Simulation {
       StartForward(*worker, stage);
     }
     for (Worker* worker : idle_) {
-      if (worker->busy || worker->weights.empty()) continue;
+      if (IsBusy(*worker) || worker->weights.empty()) continue;
       if (!AwaitsInput(*worker, rules_->weight_lookahead)) StartWeight(*worker, stage);
     }
   }
@@ -261,6 +280,8 @@ class ListScheduler::Simulation {
     }
   }
 
+  bool IsBusy(const Worker& worker) const { return busy_[At(worker.number)] != 0; }
+
   bool Fits(const Worker& worker, std::size_t stage) const {
     return worker.memory + job_.stages[stage].activation_bytes <= job_.capacity[stage];
   }
@@ -276,8 +297,9 @@ class ListScheduler::Simulation {
   // True if an I is known to arrive in [now, now + within).
   bool AwaitsInput(const Worker& worker, std::int64_t within) const {
     if (within == 0) return false;
-    return std::any_of(worker.pending.begin(), worker.pending.end(),
-                       [&](const Arrival& arrival) { return arrival.time < now_ + within; });
+    return std::any_of(worker.pending.begin(), worker.pending.end(), [&](const Arrival& arrival) {
+      return arrival.time < events_.now() + within;
+    });
   }
 
   // The head of its own queue or of the pool: the lesser index m, its own on a tie.
@@ -295,12 +317,12 @@ class ListScheduler::Simulation {
   std::int64_t Start(Worker& worker, int stage, int micro_batch, ActionKind kind) {
     const std::uint32_t op = Order::Op(micro_batch * job_.num_stages + stage, kind);
     order_->ops.push_back(op);
-    worker.busy = true;
+    busy_[At(worker.number)] = true;
     worker.running = op;
     const std::int64_t end =
-        now_ + times_.durations[At(stage * job_.num_pipelines + worker.pipeline)]
-                               [static_cast<std::size_t>(kind)];
-    events_.push(EventKey(end, EventType::kWorkerFree, worker.number));
+        events_.now() + times_.durations[At(stage * job_.num_pipelines + worker.pipeline)]
+                                        [static_cast<std::size_t>(kind)];
+    events_.Push(end, EventQueue::kWorkerFree, worker.number);
     return end;
   }
 
@@ -313,8 +335,7 @@ class ListScheduler::Simulation {
     ++worker.open;
     const std::int64_t end = Start(worker, stage, micro_batch, ActionKind::kForward);
     if (stage + 1 < job_.num_stages) {
-      events_.push(
-          EventKey(end + times_.send_forward[At(stage)], EventType::kForwardArrives, slot + 1));
+      events_.Push(end + times_.send_forward[At(stage)], EventQueue::kForwardArrives, slot + 1);
     } else {
       Announce(worker, slot, end);
     }
@@ -337,22 +358,24 @@ class ListScheduler::Simulation {
   }
 
   void Announce(Worker& worker, int slot, std::int64_t time) {
-    worker.pending.push_back({.time = time, .slot = slot});
-    events_.push(EventKey(time, EventType::kInputArrives, slot));
+    if (looks_ahead_) worker.pending.push_back({.time = time, .slot = slot});
+    events_.Push(time, EventQueue::kInputArrives, slot);
   }
 
   const FlatJob& job_;
   const SurrogateTimes times_;
   const bool strict_;
+  EventQueue events_;
   const DispatchRules* rules_ = nullptr;
   Order* order_ = nullptr;
-  std::vector<Worker> workers_;  // by number
-  std::vector<bool> alive_;      // by number
-  std::vector<Fifo> pools_;      // by stage: forwards anybody (strict: orphans) may take
-  std::vector<bool> touched_;    // by stage: something happened there now
+  std::vector<Worker> workers_;     // by number
+  std::vector<std::uint8_t> busy_;  // by number
+  std::vector<std::int32_t> queue_space_;
+  std::vector<bool> alive_;    // by number
+  std::vector<Fifo> pools_;    // by stage: forwards anybody (strict: orphans) may take
+  std::vector<bool> touched_;  // by stage: something happened there now
   std::vector<Worker*> idle_;
-  std::priority_queue<std::uint64_t, std::vector<std::uint64_t>, std::greater<>> events_;
-  std::int64_t now_ = 0;
+  bool looks_ahead_ = false;
 };
 
 ListScheduler::ListScheduler(const FlatJob& job, SurrogateTimes times, Affinity affinity)

@@ -42,30 +42,31 @@ StageTimes PlannedTimes(const FlatJob& job, int number) {
   return times;
 }
 
-// A divisor that makes whole schedules fit 31 bits of time: the durations' common divisor where
-// that is enough (then nothing is rounded), else a thousandth of the mean duration.
-std::int64_t TickSize(const StageTimes& times, std::int64_t repeats) {
+// A divisor that keeps times short: the common divisor of all durations where that is enough (then
+// nothing is rounded), else a thousandth of the mean duration. The longest time, times `slowest`,
+// comes to at most kMaxRing ticks, which the scheduler's event queue has room for.
+std::int64_t TickSize(const StageTimes& times, double slowest) {
   std::int64_t common = 0;
   std::int64_t sum = 0;
-  std::int64_t count = 0;
+  std::int64_t longest = 0;
   for (const auto& fiw : times.fiw) {
     for (const std::int64_t t : fiw) {
       common = std::gcd(common, t);
       sum += t;
-      ++count;
     }
+    longest = std::max(longest, fiw[0] + fiw[1] + fiw[2]);
   }
   for (std::size_t i = 0; i < times.send_forward.size(); ++i) {
     common = std::gcd(std::gcd(common, times.send_forward[i]), times.send_backward[i]);
-    sum += times.send_forward[i] + times.send_backward[i];
+    longest = std::max({longest, times.send_forward[i], times.send_backward[i]});
   }
-  if (sum == 0) return 1;
-  constexpr std::int64_t kMaxTime = std::int64_t{1} << 30;
-  const std::int64_t horizon = sum / common * repeats;
-  if (sum / common < kMaxTime / repeats && horizon < kMaxTime) return common;
-  const std::int64_t fine = std::max<std::int64_t>(1, sum / count / 1000);
-  const std::int64_t coarsest = sum / std::max<std::int64_t>(1, kMaxTime / repeats) + 1;
-  return std::max(fine, coarsest);
+  if (common == 0) return 1;
+  constexpr std::int64_t kExactRing = 1 << 12;
+  constexpr std::int64_t kMaxRing = 1 << 20;
+  const auto scaled = static_cast<std::int64_t>(std::ceil(static_cast<double>(longest) * slowest));
+  if (scaled / common < kExactRing && slowest == 1.0) return common;
+  const auto count = static_cast<std::int64_t>(3 * times.fiw.size());
+  return std::max({sum / count / 1000, scaled / kMaxRing, common});
 }
 
 std::int64_t Rounded(std::int64_t ticks, std::int64_t size) { return (ticks + size / 2) / size; }
@@ -100,8 +101,7 @@ SurrogateTimes MakeSurrogate(const FlatJob& job, int number) {
   RC_CHECK(number >= 0 && number < kNumSurrogates) << "surrogate " << number;
   const StageTimes planned = PlannedTimes(job, number);
   const double slowest = std::max(1.0, *std::max_element(job.slow.begin(), job.slow.end()));
-  const std::int64_t size =
-      TickSize(planned, static_cast<std::int64_t>(std::ceil(job.num_micro_batches * slowest)));
+  const std::int64_t size = TickSize(planned, slowest);
   SurrogateTimes times;
   times.durations.resize(At(job.num_stages * job.num_pipelines));
   for (int stage = 0; stage < job.num_stages; ++stage) {

@@ -36,7 +36,7 @@ struct Policy {
 
 inline constexpr int kNumSurrogates = 5;
 
-// Durations an order is built with, in ticks of their own, small enough for 32-bit times.
+// Durations an order is built with, in ticks of their own: coarse enough for short event queues.
 struct SurrogateTimes {
   // By (stage * DP + pipeline), indexed by ActionKind; stragglers are slower here too.
   std::vector<std::array<std::int64_t, 4>> durations;
