@@ -41,7 +41,8 @@ text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; pointer-events: n
 .F { fill: var(--F); } .I { fill: var(--I); } .W { fill: var(--W); } .B { fill: var(--B); }
 .r.F { fill: var(--rF); } .r.I { fill: var(--rI); } .r.W { fill: var(--rW); } .r.B { fill: var(--rB); }
 .STEP { fill: var(--step); } .idle { fill: url(#bubble); } .gone { fill: #e03131; opacity: .13; }
-.name { fill: #fff; text-anchor: middle; } .name.W { fill: #3d2c00; } .name.r.W { fill: #5c0f26; }
+text.name, text.name.r { fill: #fff; text-anchor: middle; }
+text.name.W { fill: #3d2c00; } text.name.r.W { fill: #5c0f26; }
 .bar.lit { stroke: var(--ink); stroke-width: 2; }
 #tip { position: fixed; display: none; pointer-events: none; background: var(--ink);
   color: var(--paper); padding: 6px 9px; border-radius: 6px; font-size: 12px; white-space: pre;
@@ -74,6 +75,9 @@ function drawAxis(svg, scale) {
   axis.innerHTML = parts.join('');
 }
 function draw() {
+  // The hatching of bubbles is undone what the bars' group is stretched by.
+  document.getElementById('bubble').setAttribute('patternTransform',
+      `scale(${span / plotWidth(charts[0])} 1) rotate(45)`);
   charts.forEach((svg, index) => {
     const scale = plotWidth(svg) / span;
     svg.querySelector('.bars').setAttribute('transform', `scale(${scale} 1) translate(${-from} 0)`);
@@ -144,6 +148,7 @@ draw();
 )js";
 
 constexpr std::string_view kLegend = R"html(
+<svg style="position:absolute;width:0;height:0"><defs><pattern id="bubble" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="1.6" height="6" fill="var(--bubble)"/></pattern></defs></svg>
 <div class="legend">
 <span><i style="background:var(--F)"></i>F forward</span>
 <span><i style="background:var(--I)"></i>I backward for the input</span>
@@ -264,8 +269,7 @@ std::string GanttPage::Finish() const {
     const int height = panel.num_rows * kRowHeight + kAxisHeight + 4;
     panels += fmt::format(
         R"html(<section class="panel"><h2>{}</h2><div class="figures">{}</div>
-<svg class="chart" height="{}" data-height="{}"><defs><clipPath id="plot{}"><rect x="0" y="0" width="100" height="{}"/></clipPath>
-<pattern id="bubble" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="2" height="6" fill="var(--bubble)"/></pattern></defs>
+<svg class="chart" height="{}" data-height="{}"><defs><clipPath id="plot{}"><rect x="0" y="0" width="100" height="{}"/></clipPath></defs>
 {}<g transform="translate({} 0)" clip-path="url(#plot{})"><g class="axis"></g><g transform="translate(0 {})">{}</g></g></svg></section>
 )html",
         panel.title, panel.figures, height, height, i, height, panel.labels, kLabelWidth, i,
