@@ -1,0 +1,41 @@
+#include "recycle/rpc/agent_client.h"
+
+#include <utility>
+
+#include "recycle/rpc/channel.h"
+#include "recycle/rpc/client_stream.h"
+#include "recycle/rpc/convert.h"
+#include "recycle_control.grpc.pb.h"
+
+namespace recycle {
+
+class AgentClient::Impl {
+ public:
+  explicit Impl(std::shared_ptr<grpc::Channel> channel)
+      : stub_(v1::Control::NewStub(std::move(channel))),
+        stream_([this](grpc::ClientContext* context) { return stub_->Agent(context); }) {}
+
+  void Send(const AgentMessage& message) { stream_.Send(ToProto(message)); }
+  void Close() { stream_.Close(); }
+
+ private:
+  std::unique_ptr<v1::Control::Stub> stub_;
+  ClientStream<v1::AgentMessage, v1::AgentReply> stream_;
+};
+
+AgentClient::AgentClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+AgentClient::~AgentClient() = default;
+
+StatusOr<std::unique_ptr<AgentClient>> AgentClient::Connect(const std::string& address,
+                                                            const AgentHello& hello,
+                                                            Duration timeout) {
+  RC_ASSIGN_OR_RETURN(auto channel, ConnectChannel(address, timeout));
+  std::unique_ptr<AgentClient> client(new AgentClient(std::make_unique<Impl>(std::move(channel))));
+  client->Send(hello);
+  return client;
+}
+
+void AgentClient::Send(const AgentMessage& message) { impl_->Send(message); }
+void AgentClient::Close() { impl_->Close(); }
+
+}  // namespace recycle

@@ -1,0 +1,23 @@
+// Addresses of the control plane are numeric: no name is ever looked up.
+//
+// Pure, thread-safe.
+#ifndef RECYCLE_RPC_NUMERIC_ADDRESS_H_
+#define RECYCLE_RPC_NUMERIC_ADDRESS_H_
+
+#include <string>
+
+#include "recycle/base/status.h"
+
+namespace recycle {
+
+// "127.0.0.1" and 40213 -> "127.0.0.1:40213"; "::1" -> "[::1]:40213". Error: kInvalidArgument if
+// `host` is no numeric address.
+StatusOr<std::string> JoinAddress(const std::string& host, int port);
+
+// What gRPC calls the target of "127.0.0.1:40213": "ipv4:127.0.0.1:40213", which it connects to
+// without a resolver. Error: kInvalidArgument for any other form.
+StatusOr<std::string> GrpcTarget(const std::string& address);
+
+}  // namespace recycle
+
+#endif  // RECYCLE_RPC_NUMERIC_ADDRESS_H_

@@ -1,0 +1,44 @@
+#include "recycle/rpc/status_client.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "recycle/rpc/channel.h"
+#include "recycle_control.grpc.pb.h"
+
+namespace recycle {
+namespace {
+
+// Calls one of the unary methods; connecting and answering may take `timeout` each.
+template <typename Call>
+Status CallOnce(const std::string& address, Duration timeout, const Call& call) {
+  RC_ASSIGN_OR_RETURN(const auto channel, ConnectChannel(address, timeout));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::duration_cast<std::chrono::microseconds>(timeout));
+  const grpc::Status status = call(*v1::Control::NewStub(channel), context);
+  if (status.ok()) return OkStatus();
+  return absl::UnavailableError(
+      fmt::format("the coordinator at {} gives no answer: {}", address, status.error_message()));
+}
+
+}  // namespace
+
+StatusOr<std::string> FetchStatus(const std::string& address, Duration timeout) {
+  v1::StatusReply reply;
+  RC_RETURN_IF_ERROR(
+      CallOnce(address, timeout, [&](v1::Control::Stub& stub, grpc::ClientContext& context) {
+        return stub.Status(&context, v1::StatusRequest(), &reply);
+      }));
+  return reply.json();
+}
+
+Status RequestStop(const std::string& address, Duration timeout) {
+  return CallOnce(address, timeout, [](v1::Control::Stub& stub, grpc::ClientContext& context) {
+    v1::StopReply reply;
+    return stub.Stop(&context, v1::StopWish(), &reply);
+  });
+}
+
+}  // namespace recycle
