@@ -107,6 +107,7 @@ struct FaultReport {
 struct Finished {
   std::int32_t version = 0;
   std::map<std::string, std::string> parameter_sha256;  // canonical parameter name -> hex digest
+  std::int64_t link_bytes = 0;  // sent to other workers so far, over links and in all-reduces
 };
 
 using ExecutorMessage = std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed,

@@ -1,0 +1,337 @@
+#include "recycle/app/coordinator_process.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+#include <variant>
+
+#include "recycle/app/agent.h"
+#include "recycle/app/commands.h"
+#include "recycle/app/dry_run.h"
+#include "recycle/app/executor_setup.h"
+#include "recycle/app/job_conversion.h"
+#include "recycle/app/report_error.h"
+#include "recycle/base/check.h"
+#include "recycle/base/log.h"
+#include "recycle/data/dataset.h"
+#include "recycle/planner/planner.h"
+#include "recycle/store/sqlite_store.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::string_view kGenerationKey = "generation";
+// How long executors may take to leave once the job is over: they have nothing left to do.
+constexpr std::chrono::seconds kLeaveTimeout{3};
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+std::string RecordToJson(const GenerationRecord& record) {
+  Json json;
+  json["generation"] = record.generation.value();
+  json["members"] = Json::array();
+  for (const WorkerId worker : record.members) json["members"].push_back(ToString(worker));
+  json["lost"] = Json::array();
+  for (const LostWorker& lost : record.lost) json["lost"].push_back(ToString(lost.worker));
+  json["reason"] = record.reason;
+  return json.dump();
+}
+
+// The sampler that tells which samples a micro-batch held; only with log.samples.
+StatusOr<std::optional<Sampler>> SamplerOf(const JobConfig& config, const RunFolder& folder) {
+  if (!config.log.samples) return std::optional<Sampler>();
+  RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, ReadCorpusFile(folder));
+  RC_ASSIGN_OR_RETURN(TokenFile tokens, TokenFile::Open(corpus.token_file, config.data.vocabulary));
+  RC_ASSIGN_OR_RETURN(
+      const Dataset dataset,
+      Dataset::Create(std::move(tokens), config.model.sequence, config.data.validation));
+  return std::optional<Sampler>(Sampler(dataset.num_train_samples(),
+                                        config.parallel.data * config.batch.micro_batches,
+                                        config.batch.micro_batch_size, config.train.seed));
+}
+
+// Does "diskfull coordinator" begin with iteration `iteration` (from 1)?
+bool IsDue(const Fault& fault, std::int32_t iteration) {
+  return fault.what == FaultKind::kDiskFull && fault.target.kind == TargetKind::kCoordinator &&
+         fault.iteration.value_or(iteration) == iteration;
+}
+
+}  // namespace
+
+MakePlanFunction PlansOf(const JobConfig& config) {
+  const double device_bytes = WorkerMemoryBytes(config);
+  return [config, device_bytes, first = std::optional<Plan>()](
+             const std::vector<WorkerId>& failed) mutable -> StatusOr<Plan> {
+    if (!first) {
+      RC_ASSIGN_OR_RETURN(first, FirstPlan(config));
+    }
+    if (failed == first->failed) return *first;
+    RC_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(config, failed, device_bytes));
+    return MakePlan(request);
+  };
+}
+
+CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig& config,
+                                       int report_fd, std::unique_ptr<Store> store,
+                                       std::optional<Sampler> sampler)
+    : folder_(folder),
+      config_(config),
+      clock_(SystemClock()),
+      launcher_(report_fd),
+      recorder_(config, folder, clock_, launcher_, std::move(sampler)),
+      store_(std::move(store)),
+      core_(CoordinatorOptionsOf(config), PlansOf(config),
+            CanonicalParameterNames(ModelOptionsOf(config))) {
+  PublishStatus();
+}
+
+CoordinatorProcess::~CoordinatorProcess() { unlink(folder_.Address().c_str()); }
+
+StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(const RunFolder& folder,
+                                                                        const JobConfig& config,
+                                                                        int report_fd) {
+  RC_RETURN_IF_ERROR(CoordinatorOptionsOf(config).Validate());
+  RC_ASSIGN_OR_RETURN(std::optional<Sampler> sampler, SamplerOf(config, folder));
+  RC_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, SqliteStore::Open(folder.Store()));
+  std::unique_ptr<CoordinatorProcess> process(
+      new CoordinatorProcess(folder, config, report_fd, std::move(store), std::move(sampler)));
+  RC_RETURN_IF_ERROR(process->Listen());
+  return process;
+}
+
+Status CoordinatorProcess::Listen() {
+  ControlServer::Handlers handlers;
+  handlers.on_executor_message = [this](WorkerId worker, ExecutorMessage message) {
+    queue_.Push(FromExecutor{worker, std::move(message)});
+  };
+  handlers.on_executor_closed = [this](WorkerId worker) { queue_.Push(StreamClosed{worker}); };
+  handlers.on_agent_message = [this](int /*agent*/, AgentMessage message) {
+    queue_.Push(FromAgent{std::move(message)});
+  };
+  handlers.on_agent_closed = [this](int agent) {
+    queue_.Push(AgentLost{agent, WorkersOfAgent(config_, agent)});
+  };
+  handlers.status_json = [this] {
+    const std::lock_guard lock(status_mutex_);
+    return status_;
+  };
+  handlers.on_stop_wanted = [this] { queue_.Push(StopWanted{}); };
+  RC_ASSIGN_OR_RETURN(server_, ControlServer::Start("127.0.0.1", std::move(handlers)));
+  RC_RETURN_IF_ERROR(WriteFileAtomically(folder_.Address(), server_->address() + "\n"));
+  LogInfo("listens on {}", server_->address());
+  launcher_.Send("address", Json{{"address", server_->address()}});
+  return OkStatus();
+}
+
+ExitCode CoordinatorProcess::Run() {
+  recorder_.JobStarted();
+  while (!end_) {
+    const std::optional<TimePoint> deadline = core_.NextDeadline();
+    Wait(deadline);
+    HandleEvents();
+    if (!end_ && deadline && clock_.Now() >= *deadline) Apply(TimePassed{});
+    PublishStatus();
+  }
+  AwaitExits();
+  const bool every_fault_fired = recorder_.JobOver(*end_, CountTraffic());
+  return CodeOf(*end_, every_fault_fired);
+}
+
+void CoordinatorProcess::Wait(std::optional<TimePoint> deadline) {
+  int timeout_ms = -1;
+  if (deadline) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(*deadline - clock_.Now()).count();
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+  }
+  const auto launcher_events =
+      static_cast<short>(launcher_.wants_to_write() ? POLLIN | POLLOUT : POLLIN);
+  pollfd ready[] = {{queue_.descriptor(), POLLIN, 0},
+                    {launcher_.descriptor(), launcher_events, 0}};  // poll skips a negative one
+  if (poll(ready, 2, timeout_ms) <= 0 || ready[1].revents == 0) return;
+  if ((ready[1].revents & POLLOUT) != 0) launcher_.Flush();
+  if ((ready[1].revents & ~POLLOUT) != 0 && launcher_.Receive() == LauncherLink::Received::kStop) {
+    queue_.Push(StopWanted{});
+  }
+}
+
+void CoordinatorProcess::HandleEvents() {
+  for (const Event& event : queue_.Drain()) {
+    if (!end_) Apply(event);
+    Note(event);
+  }
+}
+
+void CoordinatorProcess::Apply(const Event& event) {
+  const std::vector<Effect> effects = core_.Step(event, clock_.Now());
+  for (const Effect& effect : effects) {
+    if (const auto* send = std::get_if<SendTo>(&effect)) {
+      server_->Send(send->worker, send->message);
+    }
+  }
+  for (const Effect& effect : effects) CarryOut(effect);
+}
+
+void CoordinatorProcess::Commit(const GenerationRecord& record) {
+  const Status stored = store_->CompareAndSet(std::string(kGenerationKey),
+                                              record.generation.value() - 1, RecordToJson(record));
+  RC_CHECK(!absl::IsAborted(stored))
+      << "a second coordinator writes to this run's store: " << stored.message();
+  const TimePoint stored_at = clock_.Now();
+  Apply(RecordStored{record.generation});
+  recorder_.OnGenerationStored(record, {.stored = stored_at, .told = clock_.Now()});
+  // One coordinator without a successor: a record that no disk holds binds nobody else. Say it, go
+  // on.
+  if (!stored.ok())
+    recorder_.Warn(fmt::format("the generation is not durable: {}", std::string(stored.message())));
+}
+
+void CoordinatorProcess::CarryOut(const Effect& effect) {
+  std::visit(
+      Overloaded{
+          [](const SendTo& /*sent already*/) {},
+          [this](const StoreRecord& store) { Commit(store.record); },
+          [this](const AnnounceResumed& resumed) {
+            recorder_.OnResumed(resumed);
+            FireDiskFull(resumed.iteration + 1);
+          },
+          [this](const AnnounceIteration& iteration) {
+            recorder_.OnIteration(iteration);
+            FireDiskFull(iteration.done.iteration + 2);
+          },
+          [this](const AnnounceJoined& joined) { recorder_.OnJoined(joined); },
+          [this](const AnnouncePlan& made) { recorder_.OnPlan(made); },
+          [this](const AnnounceLinkRestored& restored) { recorder_.OnLinkRestored(restored); },
+          [this](const AnnounceFault& /*its stamp says more*/) { recorder_.FaultsFired(); },
+          [this](const EndJob& end) { end_ = end; },
+      },
+      effect);
+}
+
+void CoordinatorProcess::Note(const Event& event) {
+  if (const auto* from = std::get_if<FromExecutor>(&event)) {
+    if (const auto* finished = std::get_if<Finished>(&from->message)) {
+      link_bytes_[from->worker] = finished->link_bytes;
+    }
+  }
+  if (const auto* lost = std::get_if<AgentLost>(&event)) {
+    exited_.insert(lost->workers.begin(), lost->workers.end());
+  }
+  const auto* from_agent = std::get_if<FromAgent>(&event);
+  if (from_agent == nullptr) return;
+  const auto* exit = std::get_if<ExecutorExited>(&from_agent->message);
+  if (exit == nullptr) return;
+  exited_.insert(exit->worker);
+  recorder_.OnExit(*exit);
+  saw_bug_ = saw_bug_ || (WIFEXITED(exit->wait_status) &&
+                          WEXITSTATUS(exit->wait_status) == static_cast<int>(ExitCode::kBug));
+}
+
+JobRecorder::Traffic CoordinatorProcess::CountTraffic() const {
+  JobRecorder::Traffic traffic;
+  const ControlServer::Traffic control = server_->traffic();
+  for (const auto& [kind, count] : control.in) traffic.coordinator_bytes += count.bytes;
+  for (const auto& [kind, count] : control.out) traffic.coordinator_bytes += count.bytes;
+  for (const auto& [worker, bytes] : link_bytes_) traffic.links_bytes += bytes;
+  return traffic;
+}
+
+void CoordinatorProcess::AwaitExits() {
+  const std::vector<WorkerId> live = core_.view().live;
+  const TimePoint deadline = clock_.Now() + kLeaveTimeout;
+  const auto all_left = [&] {
+    return std::all_of(live.begin(), live.end(),
+                       [this](WorkerId worker) { return exited_.contains(worker); });
+  };
+  while (!all_left() && clock_.Now() < deadline) {
+    Wait(deadline);
+    HandleEvents();
+  }
+}
+
+void CoordinatorProcess::FireDiskFull(std::int32_t iteration) {
+  for (int index = 0; index < static_cast<int>(config_.inject.size()); ++index) {
+    if (!IsDue(config_.inject[static_cast<std::size_t>(index)], iteration)) continue;
+    if (!disk_faults_.insert(index).second) continue;
+    Json stamp;
+    stamp["index"] = index;
+    stamp["worker"] = "coordinator";
+    stamp["pid"] = getpid();
+    stamp["iteration"] = iteration;
+    stamp["monotonic_ns"] = clock_.Now().time_since_epoch().count();
+    stamp["unix_s"] = clock_.UnixSeconds();
+    const Status written = WriteFileAtomically(
+        folder_.FaultFolder() + fmt::format("/fault-{}-coordinator.json", index),
+        stamp.dump() + "\n");
+    if (!written.ok()) recorder_.Warn(std::string(written.message()));
+    recorder_.FaultsFired();
+    const rlimit none = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &none);
+  }
+}
+
+void CoordinatorProcess::PublishStatus() {
+  const Coordinator::View view = core_.view();
+  Json status;
+  status["phase"] = view.phase;
+  status["iteration"] = view.iteration;
+  status["iterations"] = config_.train.iterations;
+  status["loss"] = view.loss ? Json(*view.loss) : Json(nullptr);
+  status["workers"] = config_.parallel.data * config_.parallel.pipeline;
+  status["live"] = Json::array();
+  for (const WorkerId worker : view.live) status["live"].push_back(ToString(worker));
+  status["generation"] = view.generation.value();
+  status["reason"] = view.reason;
+  status.update(recorder_.Progress());
+  status["run_dir"] = folder_.root();
+  status["pid"] = getpid();
+  const std::lock_guard lock(status_mutex_);
+  status_ = status.dump();
+}
+
+ExitCode CoordinatorProcess::CodeOf(const EndJob& end, bool every_fault_fired) const {
+  if (saw_bug_) return ExitCode::kBug;
+  switch (end.how) {
+    case EndJob::How::kDone:
+      return every_fault_fired ? ExitCode::kDone : ExitCode::kNo;
+    case EndJob::How::kStopped:
+      return ExitCode::kDone;
+    case EndJob::How::kStageLost:
+      return ExitCode::kStageLost;
+    case EndJob::How::kJoinTimeout:
+      return ExitCode::kUnreachable;
+    case EndJob::How::kFailed:
+      return ExitCode::kBug;
+  }
+  return ExitCode::kBug;
+}
+
+int RunCoordinatorProcess(const CoordinatorArguments& arguments) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a full disk is an error of write, not a death
+  const StatusOr<RunFolder> folder = RunFolder::Open(arguments.run_dir);
+  if (!folder.ok()) return ReportError(folder.status());
+  InitLog("coordinator", folder->Log("coordinator"));
+  const StatusOr<JobConfig> config = LoadJobConfig(folder->Config());
+  if (!config.ok()) return ReportError(config.status());
+  StatusOr<std::unique_ptr<CoordinatorProcess>> process =
+      CoordinatorProcess::Start(*folder, *config, arguments.report_fd);
+  if (!process.ok()) {
+    LogError("{}", std::string(process.status().message()));
+    return ReportError(process.status());
+  }
+  return static_cast<int>((*process)->Run());
+}
+
+}  // namespace recycle

@@ -1,0 +1,91 @@
+// The coordinator as a process: one thread that owns the core and carries out its effects, gRPC's
+// threads that feed it events through a queue, the store, and the run folder's files.
+//
+// Order within a decision: the record is stored, everybody is told, and only then anything is
+// written for people: a slow disk or terminal never delays a resume.
+//
+//   RC_ASSIGN_OR_RETURN(auto process, CoordinatorProcess::Start(folder, config, report_fd));
+//   return process->Run();
+#ifndef RECYCLE_APP_COORDINATOR_PROCESS_H_
+#define RECYCLE_APP_COORDINATOR_PROCESS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "recycle/app/event_queue.h"
+#include "recycle/app/job_config.h"
+#include "recycle/app/job_recorder.h"
+#include "recycle/app/launcher_link.h"
+#include "recycle/app/run_folder.h"
+#include "recycle/base/clock.h"
+#include "recycle/base/exit_code.h"
+#include "recycle/base/status.h"
+#include "recycle/coordinator/coordinator.h"
+#include "recycle/rpc/control_server.h"
+#include "recycle/store/store.h"
+
+namespace recycle {
+
+// Plans for a job: the first one as FirstPlan gives it, kept for as long as exactly its places are
+// dead; the planner's for every other set of dead places.
+MakePlanFunction PlansOf(const JobConfig& config);
+
+class CoordinatorProcess {
+ public:
+  // Opens the store, listens, and writes the address file. `report_fd` leads to the launcher (-1:
+  // no launcher). Errors: kUnavailable (no store, no port), or what the config does not allow.
+  static StatusOr<std::unique_ptr<CoordinatorProcess>> Start(const RunFolder& folder,
+                                                             const JobConfig& config,
+                                                             int report_fd);
+  ~CoordinatorProcess();
+
+  // Until the job is over; the exit code tells how it ended.
+  ExitCode Run();
+
+ private:
+  CoordinatorProcess(const RunFolder& folder, const JobConfig& config, int report_fd,
+                     std::unique_ptr<Store> store, std::optional<Sampler> sampler);
+
+  Status Listen();
+  // Blocks until an event, the launcher, or `deadline`.
+  void Wait(std::optional<TimePoint> deadline);
+  void HandleEvents();
+  void Apply(const Event& event);
+  void Commit(const GenerationRecord& record);
+  void CarryOut(const Effect& effect);
+  // What the process itself remembers of an event, beside the core.
+  void Note(const Event& event);
+  JobRecorder::Traffic CountTraffic() const;
+  void AwaitExits();
+  void FireDiskFull(std::int32_t iteration);
+  void PublishStatus();
+  ExitCode CodeOf(const EndJob& end, bool every_fault_fired) const;
+
+  const RunFolder folder_;
+  const JobConfig config_;
+  const Clock& clock_;
+  LauncherLink launcher_;
+  JobRecorder recorder_;
+  std::unique_ptr<Store> store_;
+  EventQueue queue_;
+  Coordinator core_;
+  std::optional<EndJob> end_;
+  std::set<WorkerId> exited_;  // by waitpid, or with their agent
+  std::map<WorkerId, std::int64_t> link_bytes_;
+  bool saw_bug_ = false;       // a process ended with exit code 70
+  std::set<int> disk_faults_;  // that fired here
+
+  std::mutex status_mutex_;
+  std::string status_;  // guarded by status_mutex_: the answer to `recycle status`
+
+  std::unique_ptr<ControlServer> server_;  // last: its handlers use the rest
+};
+
+}  // namespace recycle
+
+#endif  // RECYCLE_APP_COORDINATOR_PROCESS_H_

@@ -1,0 +1,67 @@
+#include "recycle/app/event_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace recycle {
+
+LineFile::LineFile(std::string path, std::function<void(const std::string&)> warn)
+    : path_(std::move(path)), warn_(std::move(warn)) {}
+
+LineFile::~LineFile() {
+  if (file_ >= 0) close(file_);
+}
+
+void LineFile::Append(std::string_view line) {
+  const std::string name = std::filesystem::path(path_).filename().string();
+  const int error = TryAppend(std::string(line) + "\n");
+  if (error != 0) {
+    ++lost_;
+    if (++lost_in_row_ == 1) {
+      warn_(
+          fmt::format("disk full: {} cannot be written ({}); lines lost until there is room, "
+                      "training goes on",
+                      name, std::strerror(error)));
+    }
+    return;
+  }
+  if (lost_in_row_ > 0) {
+    warn_(fmt::format("disk has room again: {} lines of {} lost", lost_in_row_, name));
+    lost_in_row_ = 0;
+  }
+}
+
+int LineFile::TryAppend(std::string_view text) {
+  if (file_ < 0) {
+    file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file_ < 0) return errno;
+  }
+  const off_t before = lseek(file_, 0, SEEK_END);
+  ssize_t written = 0;
+  do {
+    written = write(file_, text.data(), text.size());
+  } while (written < 0 && errno == EINTR);
+  if (written == static_cast<ssize_t>(text.size())) return 0;
+  const int error = written < 0 ? errno : ENOSPC;
+  // Half a line would spoil the next one.
+  if (written > 0 && ftruncate(file_, before) != 0) return errno;
+  return error;
+}
+
+double RoundedSeconds(double unix_seconds) { return std::round(unix_seconds * 1e6) / 1e6; }
+
+Json MakeEvent(double unix_seconds, std::string_view name) {
+  Json event;
+  event["time"] = RoundedSeconds(unix_seconds);
+  event["event"] = name;
+  return event;
+}
+
+}  // namespace recycle

@@ -1,0 +1,57 @@
+// The line-by-line files of a run folder (events, metrics, samples): JSON objects, one a line, that
+// survive a full disk. A line is written whole or not at all; what does not fit is lost, is
+// counted, and is said once; writing goes on as soon as there is room again.
+//
+//   LineFile metrics(folder.Metrics(), [](const std::string& warning) { ... });
+//   metrics.Append(line.dump());
+//
+// Not thread-safe: one thread owns a file.
+#ifndef RECYCLE_APP_EVENT_WRITER_H_
+#define RECYCLE_APP_EVENT_WRITER_H_
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "recycle/base/clock.h"
+
+namespace recycle {
+
+// Keys stay in the order they were set, so that lines read well.
+using Json = nlohmann::ordered_json;
+
+class LineFile {
+ public:
+  // `warn` gets one sentence when lines begin to be lost and one when there is room again.
+  LineFile(std::string path, std::function<void(const std::string&)> warn);
+  ~LineFile();
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+
+  // Appends `line` and a newline with one write. The process has to ignore SIGXFSZ.
+  void Append(std::string_view line);
+
+  std::int64_t lost() const { return lost_; }
+
+ private:
+  // 0, or the errno of what failed; nothing of `text` is left in the file then.
+  int TryAppend(std::string_view text);
+
+  const std::string path_;
+  const std::function<void(const std::string&)> warn_;
+  int file_ = -1;
+  std::int64_t lost_ = 0;         // in all
+  std::int64_t lost_in_row_ = 0;  // since the last line that was written
+};
+
+// Seconds since the epoch to the microsecond, as all files write times.
+double RoundedSeconds(double unix_seconds);
+
+// The beginning of an event: {"time": ..., "event": name}.
+Json MakeEvent(double unix_seconds, std::string_view name);
+
+}  // namespace recycle
+
+#endif  // RECYCLE_APP_EVENT_WRITER_H_

@@ -1,0 +1,156 @@
+// recycle-executor: the one program that links libtorch.
+//
+//   recycle-executor spawn --run-dir DIR --address HOST:PORT --agent N --command-fd N --report-fd N
+//   recycle-executor run --worker K:I --run-dir DIR [--address HOST:PORT] [--agent N]
+//
+// `spawn` serves an agent (spawner.h); `run` is one executor by itself.
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "recycle/app/agent.h"
+#include "recycle/app/child_process.h"
+#include "recycle/app/executor_setup.h"
+#include "recycle/app/job_config.h"
+#include "recycle/app/report_error.h"
+#include "recycle/app/run_folder.h"
+#include "recycle/app/spawner.h"
+#include "recycle/base/log.h"
+#include "recycle/executor/executor.h"
+#include "recycle/rpc/control_client.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::chrono::seconds kConnectTimeout{10};
+
+// The executor's face of the control plane over gRPC.
+class RpcControlLink : public ControlLink {
+ public:
+  explicit RpcControlLink(ControlClient& client) : client_(client) {}
+  void Send(const ExecutorMessage& message) override { client_.Send(message); }
+  StatusOr<CoordinatorMessage> Receive() override { return client_.Receive(); }
+  void Close() override { client_.Close(); }
+
+ private:
+  ControlClient& client_;
+};
+
+struct Arguments {
+  std::string run_dir;
+  std::string address;
+  std::string worker;
+  int agent = 0;
+  SpawnerOptions spawner;
+};
+
+// Runs one executor to its end in this process. `config` is the run's.
+StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder,
+                           const std::string& address, WorkerId worker, int agent, int agent_pid) {
+  RC_ASSIGN_OR_RETURN(const ExecutorOptions options,
+                      ExecutorOptionsOf(config, folder, worker, agent, agent_pid));
+  RC_ASSIGN_OR_RETURN(const std::unique_ptr<ControlClient> client,
+                      ControlClient::Connect(address, kConnectTimeout));
+  RpcControlLink link(*client);
+  return RunExecutor(options, link, SystemClock());
+}
+
+// The same with its own log; the result is the process's exit code.
+int ExecuteAndReport(const JobConfig& config, const RunFolder& folder, const std::string& address,
+                     WorkerId worker, int agent, int agent_pid) {
+  const std::string log = folder.ExecutorLog(worker);
+  RedirectOutput(log);
+  InitLog(fmt::format("executor {}", ToString(worker)), log);
+  const StatusOr<ExitCode> code = Execute(config, folder, address, worker, agent, agent_pid);
+  if (!code.ok()) {
+    LogError("{}", std::string(code.status().message()));
+    return static_cast<int>(ExitCodeOf(code.status()));
+  }
+  LogInfo("leaves with exit code {}", static_cast<int>(*code));
+  return static_cast<int>(*code);
+}
+
+// Loads what an executor needs before it is forked, so that all share it.
+void WarmUp() {
+  const at::Tensor ones = at::ones({16, 16});
+  at::mm(ones, ones);
+}
+
+StatusOr<int> Spawn(const Arguments& arguments) {
+  RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
+  RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
+  WarmUp();
+  const int agent_pid = getppid();
+  return RunSpawner(arguments.spawner, [&](WorkerId worker) {
+    return ExecuteAndReport(config, folder, arguments.address, worker, arguments.agent, agent_pid);
+  });
+}
+
+StatusOr<int> RunOne(const Arguments& arguments) {
+  RC_ASSIGN_OR_RETURN(const WorkerId worker, ParseWorkerId(arguments.worker));
+  RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
+  RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
+  if (worker.pipeline.value() >= config.parallel.data ||
+      worker.stage.value() >= config.parallel.pipeline) {
+    return absl::InvalidArgumentError(
+        fmt::format("--worker {}: the job has pipelines 0 to {} and stages 0 to {}",
+                    arguments.worker, config.parallel.data - 1, config.parallel.pipeline - 1));
+  }
+  std::string address = arguments.address;
+  if (address.empty()) {
+    RC_ASSIGN_OR_RETURN(address, ReadWholeFile(folder.Address()));
+    address = address.substr(0, address.find('\n'));
+  }
+  return ExecuteAndReport(config, folder, address, worker, arguments.agent, getppid());
+}
+
+// One thread per library and process: they must be in the environment before the libraries load.
+void EnsureOneThread(char** argv) {
+  if (getenv("OMP_NUM_THREADS") != nullptr && getenv("OPENBLAS_NUM_THREADS") != nullptr) return;
+  setenv("OMP_NUM_THREADS", "1", 1);
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  execv("/proc/self/exe", argv);
+}
+
+int Main(int argc, char** argv) {
+  EnsureOneThread(argv);
+  Arguments arguments;
+  CLI::App program("one worker of a ReCycle job; `recycle train` starts it");
+  program.require_subcommand(1);
+  CLI::App* const spawn = program.add_subcommand("spawn", "fork executors for an agent");
+  CLI::App* const run = program.add_subcommand("run", "run one executor");
+  for (CLI::App* const command : {spawn, run}) {
+    command->add_option("--run-dir", arguments.run_dir, "folder of the run")->required();
+    command->add_option("--address", arguments.address,
+                        "the coordinator's HOST:PORT (default: the run folder's)");
+    command->add_option("--agent", arguments.agent, "number of the agent it belongs to");
+  }
+  spawn->add_option("--command-fd", arguments.spawner.command_fd)->required();
+  spawn->add_option("--report-fd", arguments.spawner.report_fd)->required();
+  run->add_option("--worker", arguments.worker, "place in the job, PIPELINE:STAGE")->required();
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = program.exit(error);
+    return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+  }
+  const StatusOr<int> code = spawn->parsed() ? Spawn(arguments) : RunOne(arguments);
+  return code.ok() ? *code : ReportError(code.status());
+}
+
+}  // namespace
+}  // namespace recycle
+
+int main(int argc, char** argv) {
+  // Without destructors: those of libtorch's statics take long and have nothing to save.
+  const int code = recycle::Main(argc, argv);
+  std::cout.flush();
+  _exit(code);
+}

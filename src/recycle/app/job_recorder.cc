@@ -1,0 +1,309 @@
+#include "recycle/app/job_recorder.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "recycle/app/agent.h"
+#include "recycle/app/trace_merge.h"
+#include "recycle/base/log.h"
+#include "recycle/plan/plan_json.h"
+
+namespace recycle {
+namespace {
+
+std::string_view HowText(EndJob::How how) {
+  switch (how) {
+    case EndJob::How::kDone:
+      return "done";
+    case EndJob::How::kStopped:
+      return "stopped";
+    case EndJob::How::kStageLost:
+      return "stage_lost";
+    case EndJob::How::kJoinTimeout:
+      return "join_timeout";
+    case EndJob::How::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+Json Names(const std::vector<WorkerId>& workers) {
+  Json names = Json::array();
+  for (const WorkerId worker : workers) names.push_back(ToString(worker));
+  return names;
+}
+
+}  // namespace
+
+JobRecorder::JobRecorder(const JobConfig& config, const RunFolder& folder, const Clock& clock,
+                         LauncherLink& launcher, std::optional<Sampler> sampler)
+    : config_(config),
+      folder_(folder),
+      clock_(clock),
+      launcher_(launcher),
+      sampler_(std::move(sampler)),
+      faults_(config.inject, folder,
+              [agents = config.launch.agents](WorkerId worker) {
+                return worker.pipeline.value() % agents;
+              }),
+      events_(folder.Events(), [this](const std::string& text) { Warn(text); }),
+      metrics_(folder.Metrics(), [this](const std::string& text) { Warn(text); }),
+      samples_(folder.Samples(), [this](const std::string& text) { Warn(text); }),
+      started_(clock.Now()) {}
+
+void JobRecorder::Warn(const std::string& text) {
+  LogWarning("{}", text);
+  launcher_.Send("warning", Json{{"text", text}});
+}
+
+void JobRecorder::Write(const Json& event) {
+  launcher_.Send("event", event);
+  LogInfo("{}", event.dump());
+  events_.Append(event.dump());
+}
+
+void JobRecorder::JobStarted() {
+  Json event = MakeEvent(clock_.UnixSeconds(), "job_started");
+  event["workers"] = config_.parallel.data * config_.parallel.pipeline;
+  event["iterations"] = config_.train.iterations;
+  event["pid"] = getpid();
+  Write(event);
+}
+
+void JobRecorder::OnJoined(const AnnounceJoined& joined) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "worker_joined");
+  event["worker"] = ToString(joined.worker);
+  event["pid"] = joined.pid;
+  Write(event);
+}
+
+void JobRecorder::OnGenerationStored(const GenerationRecord& record, const DecisionTimes& times) {
+  if (!record.lost.empty()) FaultsFired();
+  for (const LostWorker& lost : record.lost) {
+    WriteFailure(lost, times);
+    lost_.push_back(lost.worker);
+  }
+  summary_.AddFailures(static_cast<int>(record.lost.size()));
+  generation_ = record.generation;
+  Json event = MakeEvent(clock_.UnixSeconds(), "generation");
+  event["generation"] = record.generation.value();
+  event["live"] = Names(record.members);
+  event["reason"] = record.reason;
+  Write(event);
+}
+
+void JobRecorder::WriteFailure(const LostWorker& lost, const DecisionTimes& times) {
+  // Without an injector nobody knows when the fault happened: the first sign of it is the best
+  // guess.
+  const TimePoint began =
+      std::min(faults_.TimeOfDeath(lost.worker).value_or(lost.first_signal), lost.first_signal);
+  Json event = MakeEvent(clock_.UnixSeconds(), "failure_detected");
+  event["worker"] = ToString(lost.worker);
+  event["cause"] = CauseText(lost.cause);
+  event["detected_by"] = lost.detected_by;
+  event["detect_ms"] = ToMilliseconds(times.stored - began);
+  event["iteration"] = lost.iteration + 1;
+  event["signal_ms"] = ToMilliseconds(lost.first_signal - began);
+  event["stored_ms"] = ToMilliseconds(times.stored - began);
+  event["told_ms"] = ToMilliseconds(times.told - began);
+  Write(event);
+}
+
+Json JobRecorder::FaultFields(int fault) const {
+  const Fault& written = faults_.faults()[static_cast<std::size_t>(fault)];
+  return Json{{"what", KindText(written.what)},
+              {"target", TargetText(written.target)},
+              {"point", PointText(written.point)},
+              {"iteration", written.iteration ? Json(*written.iteration) : Json(nullptr)},
+              {"fault", ToString(written)}};
+}
+
+void JobRecorder::FaultsFired() {
+  for (const FaultStamp& stamp : faults_.TakeNew()) {
+    Json event = MakeEvent(stamp.unix_s, "fault_injected");
+    event.update(FaultFields(stamp.fault));
+    event["iteration"] = stamp.iteration;
+    if (stamp.worker) event["worker"] = ToString(*stamp.worker);
+    Write(event);
+  }
+}
+
+void JobRecorder::OnPlan(const AnnouncePlan& made) {
+  const Status written = WritePlanFile(*made.plan, folder_.Plan(made.generation));
+  if (!written.ok()) Warn(std::string(written.message()));
+}
+
+std::optional<int> JobRecorder::CompletedByLost(std::int32_t iteration) {
+  if (!config_.log.trace) return std::nullopt;
+  int completed = 0;
+  for (const WorkerId worker : lost_) {
+    const StatusOr<int> count = CountCompleted(folder_.TracePart(worker), worker, iteration + 1);
+    if (!count.ok()) {
+      LogWarning("{}", std::string(count.status().message()));
+      return std::nullopt;
+    }
+    completed += *count;
+  }
+  return completed;
+}
+
+void JobRecorder::OnResumed(const AnnounceResumed& resumed) {
+  const TimePoint now = clock_.Now();
+  const std::optional<int> completed = CompletedByLost(resumed.iteration);
+  const bool again = resumed.lost_iterations > 0;
+  Json event = MakeEvent(clock_.UnixSeconds(), "resumed");
+  event["generation"] = resumed.generation.value();
+  event["resume_ms"] = ToMilliseconds(resumed.since_decision);
+  event["replayed_actions"] = completed ? Json(again ? *completed : 0) : Json(nullptr);
+  event["rerouted_actions"] =
+      completed ? Json(std::max(0, resumed.rerouted_actions - *completed)) : Json(nullptr);
+  event["regenerated_actions"] =
+      0;  // the open iteration starts again as a whole: no log is rebuilt
+  event["lost_iterations"] = resumed.lost_iterations;
+  event["iteration"] = resumed.iteration + 1;
+  event["rerouted_to"] = Json::object();
+  for (const auto& [worker, count] : resumed.rerouted_micro_batches) {
+    event["rerouted_to"][ToString(worker)] = count;
+  }
+  Write(event);
+  if (last_progress_) {
+    const Duration wasted = again ? now - *attempt_began_ : resumed.since_decision;
+    summary_.AddRegroup(resumed.lost_iterations, again ? completed.value_or(0) : 0, wasted);
+    disturbed_ = true;
+  } else {
+    last_progress_ = now;
+  }
+  attempt_began_ = now;
+  lost_.clear();
+}
+
+void JobRecorder::OnIteration(const AnnounceIteration& announced) {
+  const IterationDone& done = announced.done;
+  const TimePoint now = clock_.Now();
+  RunSummary::Iteration iteration;
+  double loss_sum = 0;
+  for (const MicroBatchResult& result : done.results) {
+    loss_sum += result.loss_sum;
+    iteration.tokens += result.tokens;
+  }
+  iteration.loss = loss_sum / static_cast<double>(iteration.tokens);
+  iteration.elapsed = now - last_progress_.value_or(now);
+  iteration.generation = generation_;
+  iteration.disturbed = disturbed_;
+  summary_.AddIteration(iteration);
+  last_progress_ = now;
+  attempt_began_ = now;
+  disturbed_ = false;
+  iteration_ms_ = ToMilliseconds(iteration.elapsed);
+  tokens_per_s_ =
+      iteration_ms_ > 0 ? static_cast<double>(iteration.tokens) / iteration_ms_ * 1e3 : 0;
+
+  Json line;
+  line["iteration"] = done.iteration + 1;
+  line["loss"] = iteration.loss;
+  if (done.validation_loss) line["validation_loss"] = *done.validation_loss;
+  line["tokens"] = iteration.tokens;
+  line["tokens_per_s"] = tokens_per_s_;
+  line["iteration_ms"] = iteration_ms_;
+  line["grad_norm"] = done.grad_norm;
+  line["lr"] = done.lr;
+  line["workers_live"] = announced.workers_live;
+  line["generation"] = done.generation.value();
+  line["peak_bytes"] = Json::array();
+  for (const auto& [stage, bytes] : announced.peak_bytes) line["peak_bytes"].push_back(bytes);
+  launcher_.Send("metrics", line);
+  metrics_.Append(line.dump());
+  WriteSamples(done);
+}
+
+void JobRecorder::WriteSamples(const IterationDone& done) {
+  if (!sampler_) return;
+  const StageId last_stage(config_.parallel.pipeline - 1);
+  for (const MicroBatchResult& result : done.results) {
+    const int global =
+        result.micro_batch.home.value() * config_.batch.micro_batches + result.micro_batch.index;
+    Json line;
+    line["iteration"] = done.iteration + 1;
+    line["micro_batch"] = ToString(result.micro_batch);
+    line["samples"] = sampler_->Samples(done.iteration, global);
+    line["worker"] = ToString(WorkerId{result.executed_by, last_stage});
+    samples_.Append(line.dump());
+  }
+}
+
+void JobRecorder::OnLinkRestored(const AnnounceLinkRestored& restored) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "link_restored");
+  event["link"] = ToString(restored.a) + "-" + ToString(restored.b);
+  Write(event);
+}
+
+void JobRecorder::OnExit(const ExecutorExited& exited) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "executor_exited");
+  event["worker"] = ToString(exited.worker);
+  event["pid"] = exited.pid;
+  if (WIFEXITED(exited.wait_status)) event["exit_code"] = WEXITSTATUS(exited.wait_status);
+  if (WIFSIGNALED(exited.wait_status)) event["signal"] = WTERMSIG(exited.wait_status);
+  Write(event);
+}
+
+void JobRecorder::MergeTrace() {
+  if (!config_.log.trace) return;
+  std::vector<TraceSpan> spans;
+  for (int agent = 0; agent < config_.launch.agents; ++agent) {
+    for (const WorkerId worker : WorkersOfAgent(config_, agent)) {
+      StatusOr<std::vector<TraceSpan>> part = ReadTracePart(folder_.TracePart(worker), worker);
+      if (!part.ok()) {
+        Warn(std::string(part.status().message()));
+        continue;
+      }
+      spans.insert(spans.end(), part->begin(), part->end());
+    }
+  }
+  const Status written = WriteFileAtomically(folder_.Trace(), ToChromeTrace(spans));
+  if (!written.ok()) {
+    Warn(std::string(written.message()));
+    return;  // the parts stay
+  }
+  std::error_code error;
+  std::filesystem::remove_all(std::filesystem::path(folder_.TracePart(WorkerId())).parent_path(),
+                              error);
+}
+
+bool JobRecorder::JobOver(const EndJob& end, const Traffic& traffic) {
+  FaultsFired();
+  const std::vector<int> missed =
+      end.how == EndJob::How::kDone ? faults_.Missed() : std::vector<int>();
+  for (const int fault : missed) {
+    Json event = MakeEvent(clock_.UnixSeconds(), "fault_missed");
+    event.update(FaultFields(fault));
+    Write(event);
+  }
+  MergeTrace();
+  Json event = MakeEvent(clock_.UnixSeconds(), "job_finished");
+  event["how"] = HowText(end.how);
+  event["reason"] = end.reason;
+  event["iterations"] = end.iterations;
+  Write(event);
+  Json summary = summary_.ToJson(end.iterations, end.parameters_sha256, clock_.Now() - started_);
+  summary["traffic"] = {{"coordinator_bytes", traffic.coordinator_bytes},
+                        {"links_bytes", traffic.links_bytes}};
+  launcher_.Send("summary", summary);
+  const Status written = WriteFileAtomically(folder_.Summary(), summary.dump(2) + "\n");
+  if (!written.ok()) Warn(std::string(written.message()));
+  return missed.empty();
+}
+
+Json JobRecorder::Progress() const {
+  return Json{{"tokens_per_s", tokens_per_s_},
+              {"iteration_ms", iteration_ms_},
+              {"failures", summary_.failures()},
+              {"elapsed_s", std::chrono::duration<double>(clock_.Now() - started_).count()}};
+}
+
+}  // namespace recycle

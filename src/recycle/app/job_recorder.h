@@ -1,0 +1,107 @@
+// Turns what the coordinator's core announces into the files of the run folder (events.jsonl,
+// metrics.jsonl, samples.jsonl, plans/, trace.json, summary.json) and into lines for the launcher.
+// It decides nothing: a job without it would run the same.
+//
+//   JobRecorder recorder(config, folder, clock, link);
+//   recorder.JobStarted();
+//   recorder.OnGenerationStored(record, {.stored = t1, .told = t2});
+//   recorder.OnResumed(effect); recorder.OnIteration(effect); ... recorder.JobOver(effect);
+//
+// Not thread-safe: the coordinator's thread owns it.
+#ifndef RECYCLE_APP_JOB_RECORDER_H_
+#define RECYCLE_APP_JOB_RECORDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recycle/app/event_writer.h"
+#include "recycle/app/fault_ledger.h"
+#include "recycle/app/job_config.h"
+#include "recycle/app/launcher_link.h"
+#include "recycle/app/run_folder.h"
+#include "recycle/app/summary.h"
+#include "recycle/base/clock.h"
+#include "recycle/coordinator/coordinator.h"
+#include "recycle/data/sampler.h"
+
+namespace recycle {
+
+class JobRecorder {
+ public:
+  // `sampler` says which samples a micro-batch holds; absent without log.samples.
+  JobRecorder(const JobConfig& config, const RunFolder& folder, const Clock& clock,
+              LauncherLink& launcher, std::optional<Sampler> sampler);
+
+  void JobStarted();
+  void OnJoined(const AnnounceJoined& joined);
+
+  struct DecisionTimes {
+    TimePoint stored;  // the record is durable
+    TimePoint told;    // Prepare is on its way to every member
+  };
+  // Looks for fault stamps first, then writes failure_detected (one per lost worker) and
+  // generation.
+  void OnGenerationStored(const GenerationRecord& record, const DecisionTimes& times);
+  void OnPlan(const AnnouncePlan& made);
+  void OnResumed(const AnnounceResumed& resumed);
+  void OnIteration(const AnnounceIteration& announced);
+  void OnLinkRestored(const AnnounceLinkRestored& restored);
+
+  // Bytes that went through the job's sockets: the coordinator's (messages in and out), and the
+  // links between workers (frames sent, as the workers that finished count them).
+  struct Traffic {
+    std::int64_t coordinator_bytes = 0;
+    std::int64_t links_bytes = 0;
+  };
+
+  // An executor's process ended, as waitpid says: executor_exited with exit_code or signal.
+  void OnExit(const ExecutorExited& exited);
+
+  // Writes fault_injected for every stamp that is new.
+  void FaultsFired();
+
+  // Writes fault_missed for a job that ran to its end, merges the trace, writes job_finished and
+  // summary.json. Call it when no executor writes any more. True if every fault fired.
+  bool JobOver(const EndJob& end, const Traffic& traffic);
+
+  // A sentence for the log and the launcher's terminal.
+  void Warn(const std::string& text);
+
+  // What `recycle status` shows of the run's progress: tokens_per_s, iteration_ms, failures.
+  Json Progress() const;
+
+ private:
+  void Write(const Json& event);
+  void WriteFailure(const LostWorker& lost, const DecisionTimes& times);
+  void WriteSamples(const IterationDone& done);
+  void MergeTrace();
+  // Actions that the pending lost workers completed of `iteration` (0-based), by their own traces;
+  // absent if there are no traces.
+  std::optional<int> CompletedByLost(std::int32_t iteration);
+  Json FaultFields(int fault) const;
+
+  const JobConfig config_;
+  const RunFolder folder_;
+  const Clock& clock_;
+  LauncherLink& launcher_;
+  const std::optional<Sampler> sampler_;
+  FaultLedger faults_;
+  LineFile events_;
+  LineFile metrics_;
+  LineFile samples_;
+  RunSummary summary_;
+  TimePoint started_;
+  Generation generation_;
+  std::vector<WorkerId> lost_;              // since everybody resumed last
+  std::optional<TimePoint> last_progress_;  // the last iteration's end, or the start of training
+  std::optional<TimePoint> attempt_began_;  // of the open iteration
+  bool disturbed_ = false;                  // a regroup fell into the open iteration
+  double tokens_per_s_ = 0;
+  double iteration_ms_ = 0;
+};
+
+}  // namespace recycle
+
+#endif  // RECYCLE_APP_JOB_RECORDER_H_

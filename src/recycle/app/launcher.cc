@@ -1,0 +1,278 @@
+#include "recycle/app/launcher.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "recycle/app/child_process.h"
+#include "recycle/app/commands.h"
+#include "recycle/app/dry_run.h"
+#include "recycle/app/executor_setup.h"
+#include "recycle/app/launcher_link.h"
+#include "recycle/app/report_error.h"
+#include "recycle/base/check.h"
+#include "recycle/base/exit_code.h"
+#include "recycle/data/corpus.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::string_view kCoordinator = "coordinator";
+
+// Where prepared corpora are kept between runs.
+StatusOr<std::string> CacheFolder() {
+  const char* const cache = getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return std::string(cache) + "/recycle";
+  const char* const home = getenv("HOME");
+  if (home != nullptr && *home != '\0') return std::string(home) + "/.cache/recycle";
+  return absl::InvalidArgumentError(
+      "no place for the prepared corpus: neither XDG_CACHE_HOME nor HOME is set; set one of them");
+}
+
+StatusOr<JobConfig> ResolveConfig(const TrainArguments& arguments) {
+  std::vector<std::string> overrides = arguments.overrides;
+  if (!arguments.plan_file.empty()) {
+    overrides.push_back("schedule.plan=" + std::filesystem::absolute(arguments.plan_file).string());
+  }
+  RC_ASSIGN_OR_RETURN(JobConfig config, LoadJobConfig(arguments.config_path, overrides));
+  RC_RETURN_IF_ERROR(ApplyInjectOptions(arguments.inject, arguments.no_inject, config));
+  return config;
+}
+
+// Prepares the corpus and writes what the other processes read: config.yaml and corpus.json.
+Status FillFolder(const JobConfig& config, const RunFolder& folder, Terminal& terminal) {
+  CorpusOptions options;
+  options.text = config.data.text;
+  options.tokenizer = config.data.tokenizer;
+  options.vocabulary = config.data.vocabulary;
+  options.seed = config.train.seed;
+  RC_ASSIGN_OR_RETURN(options.cache_dir, CacheFolder());
+  RC_ASSIGN_OR_RETURN(
+      const PreparedCorpus corpus,
+      PrepareCorpus(options, [&](const std::string& message) { terminal.Print(message); }));
+  RC_RETURN_IF_ERROR(WriteCorpusFile(corpus, folder));
+  return WriteFileAtomically(folder.Config(), ToYaml(config));
+}
+
+StatusOr<int> Train(const TrainArguments& arguments) {
+  RC_ASSIGN_OR_RETURN(const JobConfig config, ResolveConfig(arguments));
+  RC_ASSIGN_OR_RETURN(const Plan plan, FirstPlan(config));
+  if (arguments.dry_run) {
+    RC_ASSIGN_OR_RETURN(const std::string report, DryRunReport(config, plan, arguments.json));
+    std::cout << report << std::flush;
+    return 0;
+  }
+  RC_ASSIGN_OR_RETURN(RunFolder folder,
+                      RunFolder::Create(arguments.run_dir, arguments.config_path, SystemClock()));
+  Terminal terminal(isatty(STDOUT_FILENO) != 0, SystemClock());
+  if (const Status filled = FillFolder(config, folder, terminal); !filled.ok()) {
+    folder.Discard();
+    return filled;
+  }
+  return Launcher(config, folder, SystemClock(), terminal).Run();
+}
+
+}  // namespace
+
+Launcher::Launcher(const JobConfig& config, const RunFolder& folder, const Clock& clock,
+                   Terminal& terminal)
+    : config_(config),
+      folder_(folder),
+      clock_(clock),
+      terminal_(terminal),
+      progress_(config, folder.root()) {}
+
+Launcher::~Launcher() {
+  KillAll();
+  if (coordinator_ >= 0) close(coordinator_);
+  if (signals_ >= 0) close(signals_);
+}
+
+StatusOr<int> Launcher::Run() {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t watched;
+  sigemptyset(&watched);
+  for (const int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&watched, number);
+  sigprocmask(SIG_BLOCK, &watched, nullptr);
+  signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+  RC_CHECK(signals_ >= 0) << "signalfd: errno " << errno;
+  terminal_.Print(progress_.Headline());
+  RC_RETURN_IF_ERROR(StartCoordinator());
+  RC_RETURN_IF_ERROR(Loop());
+  KillAll();
+  return ExitCodeNow();
+}
+
+Status Launcher::StartCoordinator() {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    return absl::ResourceExhaustedError("no socket for the coordinator");
+  }
+  coordinator_ = pair[0];
+  ChildOptions child;
+  child.argv = {
+      ProgramFolder() + "/recycle", "coordinator", "--run-dir", folder_.root(), "--report-fd",
+      std::to_string(pair[1])};
+  child.inherited = {pair[1]};
+  child.output_file = folder_.Log(kCoordinator);
+  child.own_process_group = true;
+  const StatusOr<pid_t> pid = StartChild(child);
+  close(pair[1]);
+  if (!pid.ok()) return pid.status();
+  children_.push_back({std::string(kCoordinator), *pid});
+  return OkStatus();
+}
+
+Status Launcher::StartAgents(const std::string& address) {
+  for (int agent = 0; agent < config_.launch.agents; ++agent) {
+    ChildOptions child;
+    child.argv = {ProgramFolder() + "/recycle",
+                  "agent",
+                  "--run-dir",
+                  folder_.root(),
+                  "--address",
+                  address,
+                  "--agent",
+                  std::to_string(agent)};
+    child.output_file = folder_.Log(fmt::format("agent-{}", agent));
+    child.own_process_group = true;
+    RC_ASSIGN_OR_RETURN(const pid_t pid, StartChild(child));
+    children_.push_back({fmt::format("agent {}", agent), pid});
+  }
+  return OkStatus();
+}
+
+Status Launcher::Loop() {
+  Status status;
+  while (!coordinator_status_ && !killed_ && status.ok()) {
+    pollfd ready[] = {{signals_, POLLIN, 0}, {coordinator_, POLLIN, 0}};
+    if (poll(ready, 2, TimeoutMs()) < 0 && errno != EINTR) {
+      return absl::InternalError(fmt::format("poll: errno {}", errno));
+    }
+    if (ready[1].revents != 0) ReadCoordinator(status);
+    signalfd_siginfo info;
+    while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
+      OnSignal(static_cast<int>(info.ssi_signo));
+    }
+    if (grace_over_ && clock_.Now() >= *grace_over_) {
+      terminal_.Print("the grace period is over: ending at once");
+      killed_ = true;
+    }
+  }
+  return status;
+}
+
+void Launcher::ReadCoordinator(Status& status) {
+  char buffer[65536];
+  const ssize_t count = read(coordinator_, buffer, sizeof(buffer));
+  if (count > 0) {
+    lines_.Feed({buffer, static_cast<std::size_t>(count)}, [&](const std::string& line) {
+      if (status.ok()) status = OnCoordinatorLine(line);
+    });
+  } else if (count == 0 || errno != EINTR) {
+    close(coordinator_);
+    coordinator_ = -1;  // its end comes by SIGCHLD
+  }
+}
+
+Status Launcher::OnCoordinatorLine(const std::string& line) {
+  const Json message = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  RC_CHECK(!message.is_discarded()) << "the coordinator said '" << line << "'";
+  const std::string kind = message.at("kind");
+  const Json& body = message.at("line");
+  if (kind == "address") return StartAgents(body.at("address"));
+  if (kind == "event") {
+    for (const std::string& text : progress_.OnEvent(body)) terminal_.Print(text);
+  } else if (kind == "metrics") {
+    terminal_.ShowLive(progress_.LiveLine(body));
+    const int iteration = body.at("iteration");
+    const bool wanted = iteration % config_.log.every == 0 || iteration == config_.train.iterations;
+    if (!terminal_.is_tty() && wanted) terminal_.Print(progress_.LogLine(body));
+  } else if (kind == "warning") {
+    terminal_.Print("warning: " + body.at("text").get<std::string>());
+  } else if (kind == "summary") {
+    for (const std::string& text : progress_.Closing(body)) terminal_.Print(text);
+  }
+  return OkStatus();
+}
+
+void Launcher::OnSignal(int number) {
+  if (number == SIGCHLD) {
+    OnChildrenEnded();
+    return;
+  }
+  if (stop_signal_) {
+    terminal_.Print("second signal: ending at once");
+    killed_ = true;
+    return;
+  }
+  stop_signal_ = number;
+  const std::chrono::duration<double> grace(config_.launch.grace_s);
+  grace_over_ = clock_.Now() + std::chrono::duration_cast<Duration>(grace);
+  terminal_.Print(fmt::format(
+      "SIG{}: finishing the iteration, for at most {:g} s; a second signal ends at once",
+      sigabbrev_np(number), config_.launch.grace_s));
+  if (coordinator_ >= 0) WriteAll(coordinator_, kStopCommand);
+}
+
+void Launcher::OnChildrenEnded() {
+  int wait_status = 0;
+  for (pid_t pid = 0; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+    const auto child = std::find_if(children_.begin(), children_.end(),
+                                    [pid](const Child& known) { return known.pid == pid; });
+    if (child == children_.end()) continue;  // an orphan of an agent
+    if (child->name == kCoordinator) {
+      coordinator_status_ = wait_status;
+    } else if (!coordinator_status_) {
+      terminal_.Print(fmt::format("{} (pid {}) ended: {}; its workers die with it", child->name,
+                                  pid, DescribeWaitStatus(wait_status)));
+    }
+    children_.erase(child);
+  }
+}
+
+int Launcher::TimeoutMs() const {
+  if (!grace_over_) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(*grace_over_ - clock_.Now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+}
+
+void Launcher::KillAll() {
+  // Each child leads a process group: an agent's holds its spawner and executors too.
+  for (const Child& child : children_) kill(-child.pid, SIGKILL);
+  while (!children_.empty() && (wait(nullptr) > 0 || errno == EINTR)) {
+  }
+  children_.clear();
+}
+
+int Launcher::ExitCodeNow() const {
+  if (stop_signal_ && (killed_ || coordinator_status_ == 0)) return 128 + *stop_signal_;
+  if (coordinator_status_ && WIFEXITED(*coordinator_status_)) {
+    return WEXITSTATUS(*coordinator_status_);
+  }
+  terminal_.Print(fmt::format("the coordinator died ({}); its log is {}",
+                              DescribeWaitStatus(coordinator_status_.value_or(0)),
+                              folder_.Log(kCoordinator)));
+  return static_cast<int>(ExitCode::kUnreachable);
+}
+
+int RunTrain(const TrainArguments& arguments) {
+  const StatusOr<int> code = Train(arguments);
+  return code.ok() ? *code : ReportError(code.status());
+}
+
+}  // namespace recycle

@@ -1,0 +1,208 @@
+#include "recycle/app/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace recycle {
+namespace {
+
+std::string Join(const std::vector<std::string>& words, std::string_view separator) {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
+// "1 worker", "3 workers".
+std::string Count(std::int64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
+std::string CauseSentence(const std::string& cause) {
+  static const std::map<std::string, std::string> kSentences = {
+      {"link", "its links broke"},           {"process", "its process ended"},
+      {"words", "it told of a fatal error"}, {"notice", "it was told to leave"},
+      {"silence", "no sign of life"},        {"progress", "no progress"}};
+  const auto found = kSentences.find(cause);
+  return found == kSentences.end() ? cause : found->second;
+}
+
+int StageOf(const std::string& worker) {
+  const StatusOr<WorkerId> parsed = ParseWorkerId(worker);
+  return parsed.ok() ? parsed->stage.value() : -1;
+}
+
+}  // namespace
+
+Progress::Progress(const JobConfig& config, std::string run_dir)
+    : config_(config), run_dir_(std::move(run_dir)) {}
+
+std::string Progress::Headline() const {
+  const int sequences =
+      config_.parallel.data * config_.batch.micro_batches * config_.batch.micro_batch_size;
+  return fmt::format(
+      "training with {} x {} = {}, {} of {} tokens; run folder: {}",
+      Count(config_.parallel.data, "pipeline"), Count(config_.parallel.pipeline, "stage"),
+      Count(config_.parallel.data * config_.parallel.pipeline, "worker"),
+      Count(config_.train.iterations, "iteration"),
+      WithThousands(static_cast<double>(sequences) * config_.model.sequence), run_dir_);
+}
+
+std::vector<std::string> Progress::OnEvent(const Json& event) {
+  const std::string name = event.at("event");
+  if (name == "fault_injected") {
+    return {fmt::format("fault injected: {}", event.at("fault").get<std::string>())};
+  }
+  if (name == "fault_missed") {
+    return {fmt::format("fault did not fire: {}", event.at("fault").get<std::string>())};
+  }
+  if (name == "failure_detected") {
+    unresumed_losses_.push_back(event);
+    dead_.push_back(event.at("worker"));
+  }
+  if (name == "generation") live_ = event.at("live").get<std::vector<std::string>>();
+  if (name == "link_restored") {
+    return {fmt::format("link {} broke between two live workers and was made anew",
+                        event.at("link").get<std::string>())};
+  }
+  if (name == "resumed") {
+    std::vector<std::string> lines = RiskLines();
+    if (!unresumed_losses_.empty()) lines.insert(lines.begin(), FailureLine(event));
+    unresumed_losses_.clear();
+    return lines;
+  }
+  if (name == "job_finished" && event.at("how") != "done") {
+    return {fmt::format("job over ({}): {}", event.at("how").get<std::string>(),
+                        event.at("reason").get<std::string>())};
+  }
+  return {};
+}
+
+std::string Progress::FailureLine(const Json& resumed) const {
+  std::vector<std::string> losses;
+  for (const Json& loss : unresumed_losses_) {
+    losses.push_back(
+        fmt::format("worker {} lost in iteration {} ({}), noticed by {} after {:.0f} ms",
+                    loss.at("worker").get<std::string>(), loss.at("iteration").get<int>(),
+                    CauseSentence(loss.at("cause")), loss.at("detected_by").get<std::string>(),
+                    loss.at("detect_ms").get<double>()));
+  }
+  std::vector<std::string> peers;
+  for (const auto& [worker, count] : resumed.at("rerouted_to").items()) {
+    peers.push_back(fmt::format("{} ({})", worker, count.get<int>()));
+  }
+  const int repeated = resumed.at("lost_iterations");
+  return fmt::format(
+      "{}; micro-batches go to {}; training resumed {:.0f} ms later with {}, {} lost{}",
+      Join(losses, "; "), peers.empty() ? "nobody" : Join(peers, ", "),
+      resumed.at("resume_ms").get<double>(),
+      Count(static_cast<std::int64_t>(live_.size()), "worker"), Count(repeated, "iteration"),
+      repeated > 0 ? fmt::format(" (iteration {} starts again)", resumed.at("iteration").get<int>())
+                   : "");
+}
+
+std::vector<std::string> Progress::RiskLines() const {
+  std::map<int, int> live_per_stage;
+  for (const std::string& worker : live_) ++live_per_stage[StageOf(worker)];
+  std::vector<std::string> lines;
+  int least = config_.parallel.data;
+  for (const auto& [stage, live] : live_per_stage) {
+    least = std::min(least, live);
+    if (live == 1) {
+      lines.push_back(
+          fmt::format("stage {}: 1 live worker, the next loss there ends the job", stage));
+    }
+  }
+  if (lines.empty()) {
+    lines.push_back(fmt::format("every stage has {} live workers or more: any {} can be lost now",
+                                least, Count(least - 1, "worker")));
+  }
+  return lines;
+}
+
+std::string Progress::LogLine(const Json& metrics) const {
+  const std::int64_t iteration = metrics.at("iteration");
+  const int samples =
+      config_.parallel.data * config_.batch.micro_batches * config_.batch.micro_batch_size;
+  std::string line = fmt::format(
+      "iteration {:8}/{:8} | consumed samples: {:12} | elapsed time per iteration (ms): {:.1f} | "
+      "tokens per second: {:.1f} | learning rate: {:.6E} | global batch size: {:5} | "
+      "lm loss: {:.6E} | grad norm: {:.3f} | live workers: {} | generation: {} |",
+      iteration, config_.train.iterations, iteration * samples,
+      metrics.at("iteration_ms").get<double>(), metrics.at("tokens_per_s").get<double>(),
+      metrics.at("lr").get<double>(), samples, metrics.at("loss").get<double>(),
+      metrics.at("grad_norm").get<double>(), metrics.at("workers_live").get<int>(),
+      metrics.at("generation").get<std::int64_t>());
+  if (metrics.contains("validation_loss")) {
+    line += fmt::format(" lm loss validation: {:.6E} |", metrics["validation_loss"].get<double>());
+  }
+  return line;
+}
+
+std::string Progress::LiveLine(const Json& metrics) const {
+  const int iteration = metrics.at("iteration");
+  const double left_s =
+      (config_.train.iterations - iteration) * metrics.at("iteration_ms").get<double>() / 1e3;
+  return fmt::format("iteration {}/{}  loss {:.4f}  {} tokens/s  {}/{} workers  {} left", iteration,
+                     config_.train.iterations, metrics.at("loss").get<double>(),
+                     WithThousands(metrics.at("tokens_per_s")),
+                     metrics.at("workers_live").get<int>(),
+                     config_.parallel.data * config_.parallel.pipeline, ClockText(left_s));
+}
+
+std::string Progress::PlanCommand() const {
+  std::string command =
+      fmt::format("recycle plan --dp {} --pp {} --microbatches {}", config_.parallel.data,
+                  config_.parallel.pipeline, config_.batch.micro_batches);
+  if (!dead_.empty()) command += fmt::format(" --failed {}", Join(dead_, ","));
+  return command + " --html plan.html";
+}
+
+std::vector<std::string> Progress::Closing(const Json& summary) const {
+  std::vector<std::string> lines = {fmt::format("{} in {:.1f} s",
+                                                Count(summary.at("iterations"), "iteration"),
+                                                summary.at("wall_s").get<double>())};
+  if (!summary.at("final_loss").is_null()) {
+    lines.push_back(fmt::format("  loss      {:.4f} at the start, {:.4f} at the end",
+                                summary.at("first_loss").get<double>(),
+                                summary.at("final_loss").get<double>()));
+  }
+  const int failures = summary.at("failures");
+  lines.push_back(fmt::format("  failures  {}{}, {} lost", failures,
+                              failures > 0 ? fmt::format(" ({})", Join(dead_, ", ")) : "",
+                              Count(summary.at("lost_iterations"), "iteration")));
+  const Json& speed = summary.at("tokens_per_s");
+  if (!speed.at("fault_free").is_null() && !speed.at("now").is_null()) {
+    const double before = speed["fault_free"];
+    const double after = speed["now"];
+    lines.push_back(failures == 0
+                        ? fmt::format("  speed     {} tokens/s", WithThousands(before))
+                        : fmt::format("  speed     {} tokens/s before the failure, {} after it "
+                                      "({:.0f}%)",
+                                      WithThousands(before), WithThousands(after),
+                                      after / before * 100));
+  }
+  if (config_.log.trace) {
+    lines.push_back(fmt::format("  look next {}/trace.json: open it at ui.perfetto.dev", run_dir_));
+  }
+  lines.push_back(fmt::format("            {}", PlanCommand()));
+  return lines;
+}
+
+std::string WithThousands(double value) {
+  std::string digits = fmt::format("{:.0f}", std::abs(value));
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  }
+  return value < 0 ? fmt::format("-{}", digits) : digits;
+}
+
+std::string ClockText(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  const std::int64_t hours = whole / 3600;
+  const std::int64_t minutes = whole / 60 % 60;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
+  return fmt::format("{}:{:02}", minutes, whole % 60);
+}
+
+}  // namespace recycle

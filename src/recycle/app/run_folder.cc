@@ -1,0 +1,146 @@
+#include "recycle/app/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+namespace recycle {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status CannotWrite(const std::string& path, const std::string& reason) {
+  return absl::PermissionDeniedError(fmt::format(
+      "run folder '{}' cannot be written ({}); name another one with --run-dir", path, reason));
+}
+
+Status NotEmpty(const std::string& path) {
+  return absl::AlreadyExistsError(
+      fmt::format("run folder '{}' is not empty and a run needs a new or empty one; name another "
+                  "one with --run-dir or leave the option out",
+                  path));
+}
+
+// "runs/20261129-173355-first-light", with "-2" and so on behind it if that is taken.
+std::string NewFolderName(const std::string& config_path, const Clock& clock) {
+  const auto seconds = static_cast<std::time_t>(clock.UnixSeconds());
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &local);
+  const std::string name = fmt::format("runs/{}-{}", text, fs::path(config_path).stem().string());
+  std::string candidate = name;
+  for (int number = 2; fs::exists(candidate); ++number) {
+    candidate = fmt::format("{}-{}", name, number);
+  }
+  return candidate;
+}
+
+}  // namespace
+
+StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::string& config_path,
+                                      const Clock& clock) {
+  const std::string wanted = path.empty() ? NewFolderName(config_path, clock) : path;
+  std::error_code error;
+  const fs::path root = fs::absolute(wanted, error).lexically_normal();
+  const bool made_root = fs::create_directories(root, error);
+  if (error) return CannotWrite(wanted, error.message());
+  const bool empty = fs::is_empty(root, error);
+  if (error) return CannotWrite(wanted, error.message());
+  if (!empty) return NotEmpty(wanted);
+  std::string text = root.string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  RunFolder folder(std::move(text));
+  folder.made_root_ = made_root;
+  // mkdir is the claim: of two runs that start in one folder, one fails here.
+  if (mkdir(folder.File("logs").c_str(), 0755) != 0) {
+    return errno == EEXIST ? NotEmpty(wanted) : CannotWrite(wanted, std::strerror(errno));
+  }
+  for (const char* name : {"logs/trace", "logs/faults", "plans"}) {
+    if (mkdir(folder.File(name).c_str(), 0755) != 0) {
+      return CannotWrite(wanted, std::strerror(errno));
+    }
+  }
+  return folder;
+}
+
+StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
+  std::error_code error;
+  RunFolder folder(fs::absolute(path, error).lexically_normal().string());
+  if (!fs::exists(folder.Config(), error)) {
+    return absl::NotFoundError(
+        fmt::format("'{}' is no run folder: there is no config.yaml in it", path));
+  }
+  return folder;
+}
+
+void RunFolder::Discard() const {
+  std::error_code error;
+  for (const std::string& path : {File("logs"), File("plans"), Config(), Corpus()}) {
+    fs::remove_all(path, error);
+  }
+  if (made_root_) fs::remove(root_, error);  // fails if somebody else put something there
+}
+
+std::string RunFolder::Plan(Generation generation) const {
+  return File(fmt::format("plans/g{}.json", generation.value()));
+}
+
+std::string RunFolder::Log(std::string_view process) const {
+  return File(fmt::format("logs/{}.log", process));
+}
+
+std::string RunFolder::ExecutorLog(WorkerId worker) const {
+  return Log(fmt::format("executor-{}-{}", worker.pipeline.value(), worker.stage.value()));
+}
+
+std::string RunFolder::TracePart(WorkerId worker) const {
+  return File(fmt::format("logs/trace/{}-{}.jsonl", worker.pipeline.value(), worker.stage.value()));
+}
+
+std::string RunFolder::FaultStamp(int fault, WorkerId worker) const {
+  return File(fmt::format("logs/faults/fault-{}-{}-{}.json", fault, worker.pipeline.value(),
+                          worker.stage.value()));
+}
+
+Status WriteFileAtomically(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  int error = file < 0 ? errno : 0;
+  while (error == 0 && !text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  if (file >= 0 && close(file) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return OkStatus();
+  unlink(temporary.c_str());
+  const std::string message = fmt::format("'{}' cannot be written: {}", path, std::strerror(error));
+  const bool full = error == ENOSPC || error == EFBIG || error == EDQUOT;
+  return full ? absl::ResourceExhaustedError(message) : absl::PermissionDeniedError(message);
+}
+
+StatusOr<std::string> ReadWholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return absl::NotFoundError(fmt::format("'{}' cannot be read: {}", path, std::strerror(errno)));
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace recycle

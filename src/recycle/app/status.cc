@@ -1,0 +1,74 @@
+#include "recycle/app/status.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iostream>
+#include <vector>
+
+#include "recycle/app/commands.h"
+#include "recycle/app/progress.h"
+#include "recycle/app/report_error.h"
+#include "recycle/app/run_folder.h"
+#include "recycle/rpc/status_client.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::chrono::seconds kTimeout{2};
+
+StatusOr<std::string> AddressOf(const StatusArguments& arguments) {
+  if (!arguments.address.empty()) return arguments.address;
+  RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
+  const StatusOr<std::string> text = ReadWholeFile(folder.Address());
+  if (!text.ok()) {
+    return absl::UnavailableError(
+        fmt::format("no job is running in '{}': there is no coordinator.address; its results are "
+                    "in summary.json and metrics.jsonl",
+                    arguments.run_dir));
+  }
+  return text->substr(0, text->find('\n'));
+}
+
+Status ShowStatus(const StatusArguments& arguments) {
+  RC_ASSIGN_OR_RETURN(const std::string address, AddressOf(arguments));
+  RC_ASSIGN_OR_RETURN(const std::string text, FetchStatus(address, kTimeout));
+  if (arguments.json) {
+    std::cout << text << std::endl;
+    return OkStatus();
+  }
+  const Json status = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (status.is_discarded()) {
+    return absl::UnavailableError(fmt::format("{} answers, but not as a coordinator", address));
+  }
+  std::cout << StatusText(status) << std::flush;
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string StatusText(const Json& status) {
+  const auto live = status.at("live").get<std::vector<std::string>>();
+  const std::string loss =
+      status.at("loss").is_null() ? "-" : fmt::format("{:.4f}", status.at("loss").get<double>());
+  return fmt::format(
+      "phase       {}\n"
+      "iteration   {} of {}\n"
+      "loss        {}\n"
+      "speed       {} tokens/s, {:.1f} ms an iteration\n"
+      "workers     {} of {} live: {}\n"
+      "failures    {}\n"
+      "generation  {}: {}\n"
+      "run folder  {}\n",
+      status.at("phase").get<std::string>(), status.at("iteration").get<int>(),
+      status.at("iterations").get<int>(), loss,
+      WithThousands(status.at("tokens_per_s").get<double>()),
+      status.at("iteration_ms").get<double>(), live.size(), status.at("workers").get<int>(),
+      fmt::join(live, " "), status.at("failures").get<int>(),
+      status.at("generation").get<std::int64_t>(), status.at("reason").get<std::string>(),
+      status.at("run_dir").get<std::string>());
+}
+
+int RunStatus(const StatusArguments& arguments) { return ReportError(ShowStatus(arguments)); }
+
+}  // namespace recycle

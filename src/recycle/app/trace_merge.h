@@ -1,0 +1,49 @@
+// The trace of a run. Executors append a line per executed action to files of their own (their
+// parts); at the end the parts become one trace.json in Chrome's format, which Perfetto opens.
+//
+// A part's line: {"a":"0F1.3","it":20,"g":1,"s":12345,"e":12399,"att":1} = action, iteration (from
+// 1), generation, start and end in microseconds of the monotonic clock, attempt at the iteration
+// (from 1). The last line may be cut off (its writer was killed): it is left out.
+//
+//   StatusOr<std::vector<TraceSpan>> spans = ReadTracePart(folder.TracePart(worker), worker);
+#ifndef RECYCLE_APP_TRACE_MERGE_H_
+#define RECYCLE_APP_TRACE_MERGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recycle/base/ids.h"
+#include "recycle/base/status.h"
+#include "recycle/plan/action.h"
+
+namespace recycle {
+
+// One executed action.
+struct TraceSpan {
+  WorkerId worker;
+  Action action;
+  std::int32_t iteration = 1;  // from 1
+  std::int32_t attempt = 1;    // from 1
+  Generation generation;
+  std::int64_t start_us = 0;  // monotonic clock
+  std::int64_t end_us = 0;
+  bool operator==(const TraceSpan&) const = default;
+};
+
+// The complete lines of a part; empty if there is no such file (the worker never ran an action).
+// Error: kDataLoss naming file and line for a complete line that makes no sense.
+StatusOr<std::vector<TraceSpan>> ReadTracePart(const std::string& path, WorkerId worker);
+
+// How many actions with a micro-batch (B counts 2) `worker` completed in its last attempt at
+// `iteration` (from 1), going by its part. Reads the end of the file only. Errors as ReadTracePart.
+StatusOr<int> CountCompleted(const std::string& path, WorkerId worker, std::int32_t iteration);
+
+// Chrome trace: process = pipeline, thread = stage, args {action, iteration, attempt, generation,
+// replayed}. An action is `replayed` if an older generation had completed it (or a part of it: B is
+// I and W) in the same iteration. Times count from the first action.
+std::string ToChromeTrace(const std::vector<TraceSpan>& spans);
+
+}  // namespace recycle
+
+#endif  // RECYCLE_APP_TRACE_MERGE_H_
