@@ -1,0 +1,287 @@
+#include "recycle/app/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "recycle/app/check_command.h"
+#include "recycle/app/config_command.h"
+#include "recycle/app/option_checks.h"
+#include "recycle/app/plan_command.h"
+#include "recycle/app/plan_options.h"
+#include "recycle/app/report_error.h"
+#include "recycle/plan/nearest.h"
+
+namespace recycle {
+namespace {
+
+constexpr const char* kDescription =
+    "ReCycle trains large models on many workers and keeps training when workers die: a dead\n"
+    "worker's micro-batches go to its data-parallel peers, into the bubbles of their schedule.";
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  recycle train examples/first-light.yaml            train a small GPT, lose a worker, go on\n"
+    "  recycle train job.yaml --inject \"kill 1:1 at F of iteration 5\"\n"
+    "  recycle train job.yaml --dry-run                   memory per worker and the plan\n"
+    "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --text\n"
+    "  recycle check plan.json                            is this plan legal, how fast is it\n"
+    "  recycle config --defaults > job.yaml               a job file with every key explained\n"
+    "  recycle status --run-dir runs/NAME                 ask a running job\n"
+    "\n"
+    "`recycle COMMAND --help` explains a command. A worker is written pipeline:stage, as in 1:2.\n"
+    "Exit codes: 0 done; 1 the answer is no; 2 bad usage or config; 3 a stage lost all its state;\n"
+    "4 coordinator or store not reached; 70 a bug; 130/143 after SIGINT/SIGTERM, all saved.";
+
+constexpr const char* kTrainFooter =
+    "Examples:\n"
+    "  recycle train job.yaml --set train.iterations=10 --set parallel.data=2\n"
+    "  recycle train job.yaml --inject \"kill 1:1 at F of iteration 20\"\n"
+    "\n"
+    "A fault: WHAT TARGET at POINT[ of iteration N][ on ACTION][ for SECONDSs]\n"
+    "  WHAT    kill, stop, slow xN, drop, diskfull\n"
+    "  TARGET  a worker 1:2, stage 1, agent 0, all, coordinator, link 0:0-0:1\n"
+    "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, heartbeat\n"
+    "The run folder keeps the losses (metrics.jsonl), what happened (events.jsonl), every action "
+    "as\n"
+    "executed (trace.json, opens in Perfetto), the plans, and summary.json.";
+
+// Words of commands that exist in the design but not yet in the program.
+constexpr std::array<std::string_view, 6> kPlannedCommands = {"simulate",   "profile", "chaos",
+                                                              "checkpoint", "join",    "drain"};
+
+constexpr std::array<std::string_view, 8> kPlannedPlanOptions = {
+    "--failures", "--normalize",   "--profile", "--all-failures",
+    "--out-dir",  "--materialize", "--table",   "--export"};
+
+// The arguments of all commands and what the chosen one returned.
+struct Invocation {
+  TrainArguments train;
+  bool resume = false;
+  StatusArguments status;
+  CoordinatorArguments coordinator;
+  AgentArguments agent;
+  PlanArguments plan;
+  CheckArguments check;
+  ConfigArguments config;
+  int code = 0;
+};
+
+void AddSetOption(CLI::App& command, std::vector<std::string>& overrides) {
+  command
+      .add_option("--set", overrides, "Override a key of the job, e.g. --set train.iterations=10")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void AddTrain(CLI::App& app, const CommandHandlers& handlers, Invocation& call, std::ostream& err) {
+  CLI::App* train = app.add_subcommand("train", "Train the job of a YAML file on this machine");
+  train->footer(kTrainFooter);
+  TrainArguments& arguments = call.train;
+  train->add_option("job", arguments.config_path, "The job's YAML file (docs/CONFIG.md)")
+      ->type_name("FILE")
+      ->required();
+  AddSetOption(*train, arguments.overrides);
+  train->add_option("--run-dir", arguments.run_dir, "Folder of this run (new or empty)")
+      ->type_name("DIR");
+  train->add_option("--inject", arguments.inject, "Inject a fault, see below; may be repeated")
+      ->type_name("FAULT")
+      ->allow_extra_args(false);
+  train->add_flag("--no-inject", arguments.no_inject, "Drop the faults that the job file lists");
+  train->add_option("--plan", arguments.plan_file, "Run this plan file's schedule as it is")
+      ->type_name("FILE");
+  train->add_flag("--resume", call.resume,
+                  "Go on from the run folder's checkpoint (not built yet)");
+  CLI::Option* dry_run = train->add_flag("--dry-run", arguments.dry_run,
+                                         "Print memory per worker and the plan, train nothing");
+  train->add_flag("--json", arguments.json, "With --dry-run: print one JSON object")
+      ->needs(dry_run);
+  train->callback([&call, &handlers, &err] {
+    call.code = call.resume
+                    ? ReportError(absl::UnimplementedError("--resume is not built yet; start a new "
+                                                           "run in another --run-dir"),
+                                  err)
+                    : handlers.train(call.train);
+  });
+}
+
+void AddStatus(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
+  CLI::App* status = app.add_subcommand("status", "Ask a running job how it is doing");
+  StatusArguments& arguments = call.status;
+  CLI::Option* run_dir =
+      status->add_option("--run-dir", arguments.run_dir, "Folder of the run")->type_name("DIR");
+  CLI::Option* address = status
+                             ->add_option("--address", arguments.address,
+                                          "The coordinator's address, as in its run folder")
+                             ->type_name("HOST:PORT");
+  status->add_flag("--json", arguments.json, "Print one JSON object");
+  run_dir->excludes(address);
+  status->callback([&call, &handlers, run_dir, address] {
+    if (run_dir->count() + address->count() == 0) {
+      throw CLI::RequiredError("status needs --run-dir DIR or --address HOST:PORT, and none",
+                               CLI::ExitCodes::RequiredError);
+    }
+    call.code = handlers.status(call.status);
+  });
+}
+
+void AddPlan(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& err) {
+  CLI::App* plan = app.add_subcommand("plan", "Plan a schedule, with or without failures");
+  AddPlanOptions(*plan, call.plan);
+  plan->callback(
+      [&call, &out, &err] { call.code = ReportError(RunPlanCommand(call.plan, out), err); });
+}
+
+void AddCheck(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& err) {
+  CLI::App* check = app.add_subcommand("check", "Prove a plan legal and recompute its figures");
+  check->add_option("plan", call.check.plan_file, "The plan file (docs/PLAN_FORMAT.md)")
+      ->type_name("FILE")
+      ->required();
+  check->add_flag("--json", call.check.json, "Print one JSON object");
+  check->footer("Exit code 0: legal; 1: not legal, with the reasons; 2: not a plan file.");
+  check->callback([&call, &out, &err] {
+    const StatusOr<ExitCode> code = RunCheckCommand(call.check, out);
+    call.code = code.ok() ? static_cast<int>(*code) : ReportError(code.status(), err);
+  });
+}
+
+void AddConfig(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& err) {
+  CLI::App* config = app.add_subcommand("config", "Check a job file, or print every key");
+  ConfigArguments& arguments = call.config;
+  config->add_option("job", arguments.config_path, "A job file to check and print as resolved")
+      ->type_name("FILE");
+  AddSetOption(*config, arguments.overrides);
+  config->add_flag("--defaults", arguments.defaults, "Print every key with its default, as YAML");
+  config->add_flag("--markdown", arguments.markdown, "Print docs/CONFIG.md");
+  config->callback(
+      [&call, &out, &err] { call.code = ReportError(RunConfigCommand(call.config, out), err); });
+}
+
+// The processes of a job: started by the launcher, not by people.
+void AddProcesses(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
+  CLI::App* coordinator = app.add_subcommand("coordinator", "A job's coordinator")->group("");
+  coordinator->add_option("--run-dir", call.coordinator.run_dir)->required();
+  coordinator->add_option("--report-fd", call.coordinator.report_fd);
+  coordinator->callback([&call, &handlers] { call.code = handlers.coordinator(call.coordinator); });
+
+  CLI::App* agent = app.add_subcommand("agent", "The agent of one host")->group("");
+  agent->add_option("--run-dir", call.agent.run_dir)->required();
+  agent->add_option("--address", call.agent.address)->required();
+  agent->add_option("--agent", call.agent.agent)->required();
+  agent->callback([&call, &handlers] { call.code = handlers.agent(call.agent); });
+
+  CLI::App* executor =
+      app.add_subcommand("executor", "One executor: recycle-executor run with these arguments")
+          ->group("")
+          ->prefix_command();
+  executor->set_help_flag();
+  executor->callback([&call, &handlers, executor] {
+    call.code = handlers.executor(ExecutorArguments{executor->remaining()});
+  });
+}
+
+// The chosen command, or the program itself.
+const CLI::App& Chosen(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : *chosen.front();
+}
+
+std::vector<std::string> KnownWords(const CLI::App& app, bool options) {
+  std::vector<std::string> words;
+  if (options) {
+    for (const CLI::Option* option : app.get_options()) {
+      if (!option->get_positional()) words.push_back(option->get_name());
+    }
+    return words;
+  }
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) words.push_back(command->get_name());
+  }
+  return words;
+}
+
+// "--dpp is not an option of plan; the nearest valid choice is --dp".
+Status UnexpectedWord(const CLI::App& app) {
+  const CLI::App& command = Chosen(app);
+  std::vector<std::string> remaining = app.remaining(/*recurse=*/true);
+  std::string word = remaining.empty() ? "" : remaining.front();
+  const bool is_option = !word.empty() && word.front() == '-';
+  if (is_option) word = word.substr(0, word.find('='));
+  const bool is_program = &command == &app;
+  if (command.get_name() == "plan" &&
+      std::find(kPlannedPlanOptions.begin(), kPlannedPlanOptions.end(), word) !=
+          kPlannedPlanOptions.end()) {
+    return absl::UnimplementedError(
+        fmt::format("{} is not built yet; recycle plan --help lists what is", word));
+  }
+  const std::string owner = is_program ? "recycle" : "recycle " + command.get_name();
+  if (!is_option && !is_program) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} takes no further word, but got {}; see {} --help", owner, word, owner));
+  }
+  const std::vector<std::string> known = KnownWords(command, is_option);
+  return absl::InvalidArgumentError(
+      fmt::format("{} is not {} of {}; the nearest valid choice is {}", word,
+                  is_option ? "an option" : "a command", owner,
+                  NearestName(word, std::vector<std::string_view>(known.begin(), known.end()))));
+}
+
+Status NoCommand() {
+  return absl::InvalidArgumentError(
+      "no command is given; try recycle train examples/first-light.yaml, or recycle --help");
+}
+
+// What CLI11 found wrong, as one sentence.
+int ReportParseError(const CLI::App& app, const CLI::ParseError& error, std::ostream& err) {
+  // An unknown word often makes something else go missing: it is the one to name.
+  if (!app.remaining(/*recurse=*/true).empty()) return ReportError(UnexpectedWord(app), err);
+  const CLI::App& command = Chosen(app);
+  if (&command == &app) return ReportError(NoCommand(), err);
+  return ReportError(absl::InvalidArgumentError(fmt::format("{}; see recycle {} --help",
+                                                            error.what(), command.get_name())),
+                     err);
+}
+
+std::optional<Status> PlannedCommand(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return NoCommand();
+  const auto* found =
+      std::find(kPlannedCommands.begin(), kPlannedCommands.end(), arguments.front());
+  if (found == kPlannedCommands.end()) return std::nullopt;
+  return absl::UnimplementedError(
+      fmt::format("recycle {} is not built yet; recycle --help lists what is", *found));
+}
+
+}  // namespace
+
+int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandlers& handlers,
+                   std::ostream& out, std::ostream& err) {
+  if (const std::optional<Status> status = PlannedCommand(arguments)) {
+    return ReportError(*status, err);
+  }
+  Invocation call;
+  CLI::App app(kDescription, "recycle");
+  app.footer(kFooter);
+  app.set_version_flag("--version", "recycle " RECYCLE_VERSION);
+  app.require_subcommand(1);
+  AddTrain(app, handlers, call, err);
+  AddPlan(app, call, out, err);
+  AddCheck(app, call, out, err);
+  AddStatus(app, handlers, call);
+  AddConfig(app, call, out, err);
+  AddProcesses(app, handlers, call);
+
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked, out, err);
+  } catch (const CLI::ParseError& error) {
+    return ReportParseError(app, error, err);
+  }
+  return call.code;
+}
+
+}  // namespace recycle

@@ -1,0 +1,94 @@
+#include "recycle/app/plan_options.h"
+
+#include <fmt/format.h>
+
+#include "recycle/app/option_checks.h"
+
+namespace recycle {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --text\n"
+    "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --html plan.html --out plan.json\n"
+    "  recycle plan --dp 8 --pp 8 --microbatches 16 --cost F=1,I=1.05,W=0.85 --memory-cap 1f1b\n"
+    "\n"
+    "A place is pipeline:stage. Exit code 1: there is no such plan (a stage without live workers).";
+
+void AddJobOptions(CLI::App& command, PlanArguments& arguments) {
+  command.add_option("--dp", arguments.dp, "Data-parallel pipelines")
+      ->check(IntegerBetween(1, 10'000))
+      ->type_name("")
+      ->required();
+  command.add_option("--pp", arguments.pp, "Pipeline stages")
+      ->check(IntegerBetween(1, 10'000))
+      ->type_name("")
+      ->required();
+  command.add_option("--microbatches", arguments.microbatches, "Micro-batches per pipeline")
+      ->check(IntegerBetween(1, 1'000'000))
+      ->type_name("")
+      ->required();
+  command.add_option("--tp", arguments.tp, "Tensor-parallel ranks per worker; they fail together")
+      ->check(IntegerBetween(1, 10'000))
+      ->type_name("");
+  command.add_option("--failed", arguments.failed, "Dead places, e.g. 1:2,0:3")
+      ->type_name("PLACES");
+  command
+      .add_option("--slow", arguments.slow, "Stragglers and how many times slower, e.g. 1:2=1.5")
+      ->type_name("PLACE=FACTOR");
+  command
+      .add_option(
+          "--cost", arguments.cost,
+          "Durations, e.g. F=1,I=1,W=1,send=0,opt=0,allreduce=0; deferred=1 is the share of "
+          "an activation kept from I to W")
+      ->type_name("COSTS");
+  command
+      .add_option("--memory-cap", arguments.memory_cap,
+                  "Micro-batches a worker may hold: a number, 1f1b (PP - i at stage i), or none")
+      ->type_name("CAP");
+}
+
+void AddMethodOptions(CLI::App& command, PlanArguments& arguments) {
+  command
+      .add_option("--method", arguments.method,
+                  "adaptive (the default), gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, naive or "
+                  "exact")
+      ->type_name("METHOD");
+  command.add_flag("--no-decouple", arguments.no_decouple, "Keep I and W in one action (B)");
+  command.add_flag("--no-stagger", arguments.no_stagger,
+                   "All stages wait for the slowest before they step");
+  command
+      .add_option("--virtual", arguments.virtual_stages,
+                  "Stages per worker (default 2 for interleaved and zb-v, else 1)")
+      ->check(IntegerBetween(1, 100))
+      ->type_name("");
+  command
+      .add_option("--affinity", arguments.affinity,
+                  "pool: any peer may run a micro-batch; strict: only orphans move")
+      ->type_name("KIND");
+  command.add_option("--time-limit", arguments.time_limit_s, "For --method exact, in seconds")
+      ->check(PositiveReal())
+      ->type_name("");
+}
+
+void AddOutputOptions(CLI::App& command, PlanArguments& arguments) {
+  command.add_option("--out", arguments.out, "Write the plan as JSON")->type_name("FILE");
+  command.add_option("--trace", arguments.trace, "Write a Chrome trace (opens in Perfetto)")
+      ->type_name("FILE");
+  command.add_option("--html", arguments.html, "Write a picture of the plan as a web page")
+      ->type_name("FILE");
+  CLI::Option* text = command.add_flag("--text", arguments.text, "Print the plan as a grid");
+  CLI::Option* json = command.add_flag("--json", arguments.json, "Print the figures as JSON");
+  text->excludes(json);
+}
+
+}  // namespace
+
+void AddPlanOptions(CLI::App& command, PlanArguments& arguments) {
+  command.footer(kFooter);
+  AddJobOptions(command, arguments);
+  AddMethodOptions(command, arguments);
+  AddOutputOptions(command, arguments);
+}
+
+}  // namespace recycle

@@ -1,0 +1,16 @@
+// The options of `recycle plan`, as the command line has them.
+#ifndef RECYCLE_APP_PLAN_OPTIONS_H_
+#define RECYCLE_APP_PLAN_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+
+#include "recycle/app/plan_command.h"
+
+namespace recycle {
+
+// Adds them to `command`; parsing fills `arguments`, which must outlive it.
+void AddPlanOptions(CLI::App& command, PlanArguments& arguments);
+
+}  // namespace recycle
+
+#endif  // RECYCLE_APP_PLAN_OPTIONS_H_
