@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <future>
 
 #include "recycle/comm/comm_testing.h"
@@ -67,22 +66,13 @@ TEST(ChannelTest, BreakWakesAWaitWithinAMessageOfAFrozenPeer) {
   EXPECT_LT(waited_ms, 1000);
 }
 
-// gloo lets the side with the larger port (as it lies in memory) connect to the other.
-bool Connects(const Channel& channel, const Channel& to) {
-  const auto port = [](const Channel& end) {
-    std::uint16_t value;
-    std::memcpy(&value, end.address().data() + 2, sizeof(value));
-    return value;
-  };
-  return port(channel) > port(to);
-}
-
 TEST(ChannelTest, AStrangerInThePeersPlaceIsRefused) {
   const std::shared_ptr<Device> device = MakeDevice();
   std::vector<std::unique_ptr<Channel>> ends;
   for (int i = 0; i < 3; ++i) ends.push_back(*Channel::Open(device));
-  std::sort(ends.begin(), ends.end(),
-            [](const auto& a, const auto& b) { return Connects(*b, *a); });
+  std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
+    return IsConnectingSide(b->address(), a->address());
+  });
   Channel& victim = *ends[0];
   Channel& expected = *ends[1];
   Channel& stranger = *ends[2];

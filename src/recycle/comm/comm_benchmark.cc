@@ -53,15 +53,13 @@ void LinkMember(int rank, Wire& wire) {
   int next = 0;
   for (const std::size_t bytes :
        {std::size_t{4} << 10, std::size_t{64} << 10, std::size_t{1} << 20, kMaxBytes}) {
-    const auto frame = [&](int iteration) {
-      return Frame{Generation(0),
-                   {iteration, FrameKind::kActivation, StageId(0), 0},
-                   std::vector<std::byte>(bytes)};
+    const auto key = [](int iteration) {
+      return FrameKey{iteration, FrameKind::kActivation, StageId(0), 0};
     };
-    const auto take = [&](int iteration) { RC_CHECK(inbox.Take(frame(iteration).key).ok()); };
+    const auto take = [&](int iteration) { RC_CHECK(inbox.Take(key(iteration)).ok()); };
     std::vector<double> times_us;
     for (int round = 0; round < 100; ++round, ++next) {
-      Frame sent = frame(next);
+      Frame sent{Generation(0), key(next), std::vector<std::byte>(bytes)};
       const TimePoint start = SystemClock().Now();
       if (rank == 1) take(next);
       RC_CHECK(mesh.Send(peer, std::move(sent)).ok());
@@ -73,6 +71,7 @@ void LinkMember(int rank, Wire& wire) {
                              Median(times_us)));
     }
   }
+  wire.Read();  // the last answer must get through before the mesh closes
 }
 
 void Run(int size, const std::function<void(int rank, Wire& wire)>& body, int lines) {

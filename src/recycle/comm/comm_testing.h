@@ -18,6 +18,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -84,6 +85,17 @@ inline void RunMembers(int size, const std::function<void(int rank, Exchange& ex
     threads.emplace_back([&, rank] { body(rank, exchange); });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Whether the owner of `address` connects to `peer_address` when the two meet; else it listens.
+// (gloo decides by the ports as they lie in memory.)
+inline bool IsConnectingSide(const std::string& address, const std::string& peer_address) {
+  const auto port = [](const std::string& bytes) {
+    std::uint16_t value;
+    std::memcpy(&value, bytes.data() + 2, sizeof(value));
+    return value;
+  };
+  return port(address) > port(peer_address);
 }
 
 // One end of a connection between the test and a forked member; carries texts.
