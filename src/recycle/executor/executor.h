@@ -1,10 +1,11 @@
 // The process behind a worker's rank: an interpreter of actions with no schedule of its own.
 //
-// RunExecutor connects to nothing but the given ControlLink (and, as told by Resume, to its peers). It
-// says Hello, answers Prepare with a Ledger, and runs the plan of each Resume until the job is over.
+// RunExecutor connects to nothing but the given ControlLink (and, as told by Resume, to its peers).
+// It says Hello, answers Prepare with a Ledger, and runs the plan of each Resume until the job is
+// over.
 //
-// Threads: the caller's thread trains; one thread reads the control link; one sends heartbeats; comm
-// has one sender and one receiver per link.
+// Threads: the caller's thread trains; one thread reads the control link; one sends heartbeats;
+// comm has one sender and one receiver per link.
 #ifndef RECYCLE_EXECUTOR_EXECUTOR_H_
 #define RECYCLE_EXECUTOR_EXECUTOR_H_
 

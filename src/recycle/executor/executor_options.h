@@ -16,7 +16,7 @@
 namespace recycle {
 
 struct OptimizerOptions {
-  double lr = 3.0e-4;        // peak learning rate
+  double lr = 3.0e-4;  // peak learning rate
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1.0e-8;
@@ -33,20 +33,20 @@ struct ExecutorOptions {
   int micro_batches = 1;     // M, per pipeline
   int micro_batch_size = 1;  // sequences
   int iterations = 1;
-  int validate_every = 0;    // iterations; 0 = never
+  int validate_every = 0;  // iterations; 0 = never
   std::uint64_t seed = 1234;
   ModelOptions model;
   std::vector<LayerRange> layers;  // one range per stage
   OptimizerOptions optimizer;
-  std::string token_file;           // prepared corpus
-  double validation_fraction = 0;   // share of the samples kept for validation
+  std::string token_file;          // prepared corpus
+  double validation_fraction = 0;  // share of the samples kept for validation
   std::string bind_address = "127.0.0.1";
   std::chrono::milliseconds heartbeat_interval{200};
-  std::string trace_file;           // a line per executed action; empty = no trace
-  std::vector<Fault> faults;        // the job's whole list; the index is the fault's name
-  std::string fault_folder;         // where a fault leaves its time stamp
-  int agent = 0;                    // the agent this executor belongs to
-  int agent_pid = 0;                // its process, for faults that hit the agent
+  std::string trace_file;     // a line per executed action; empty = no trace
+  std::vector<Fault> faults;  // the job's whole list; the index is the fault's name
+  std::string fault_folder;   // where a fault leaves its time stamp
+  int agent = 0;              // the agent this executor belongs to
+  int agent_pid = 0;          // its process, for faults that hit the agent
 };
 
 }  // namespace recycle

@@ -1,0 +1,54 @@
+#include "recycle/executor/control_reader.h"
+
+#include <variant>
+
+#include "recycle/base/log.h"
+
+namespace recycle {
+namespace {
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+}  // namespace
+
+ControlReader::ControlReader(ControlLink& control, ControlMailbox& mailbox,
+                             std::function<void(const Prepare&)> on_prepare,
+                             std::function<void(const std::string& reason)> on_fence)
+    : control_(control),
+      mailbox_(mailbox),
+      on_prepare_(std::move(on_prepare)),
+      on_fence_(std::move(on_fence)),
+      thread_([this] { Loop(); }) {}
+
+void ControlReader::Loop() {
+  for (;;) {
+    StatusOr<CoordinatorMessage> message = control_.Receive();
+    if (!message.ok()) {
+      LogInfo("the control link has ended: {}", std::string(message.status().message()));
+      mailbox_.PostEnd(absl::UnavailableError(message.status().message()));
+      return;
+    }
+    Handle(*std::move(message));
+  }
+}
+
+void ControlReader::Handle(CoordinatorMessage message) {
+  std::visit(
+      Overloaded{
+          [this](Prepare& prepare) {
+            on_prepare_(prepare);
+            mailbox_.Post(std::move(prepare));
+          },
+          [this](Resume& resume) { mailbox_.Post(std::move(resume)); },
+          [this](const Ask& ask) { control_.Send(StillHere{.nonce = ask.nonce}); },
+          [this](const Fence& fence) { on_fence_(fence.reason); },
+          [this](const StopRequest&) { mailbox_.PostStopRequest(); },
+          [this](const Leave&) { mailbox_.PostEnd(absl::CancelledError("the job is over")); },
+      },
+      message);
+}
+
+}  // namespace recycle

@@ -1,0 +1,41 @@
+// The thread that reads the control link, so that the coordinator is heard whatever the training
+// thread does: it answers Ask at once, obeys Fence at once, and leaves everything else in the
+// mailbox.
+//
+// Joined by the destructor: close the control link first.
+#ifndef RECYCLE_EXECUTOR_CONTROL_READER_H_
+#define RECYCLE_EXECUTOR_CONTROL_READER_H_
+
+#include <functional>
+#include <thread>
+
+#include "recycle/executor/control_link.h"
+#include "recycle/executor/control_mailbox.h"
+
+namespace recycle {
+
+class ControlReader {
+ public:
+  // `on_prepare` is called with each Prepare before it goes to the mailbox, `on_fence` with a
+  // fence's reason; it does not return.
+  ControlReader(ControlLink& control, ControlMailbox& mailbox,
+                std::function<void(const Prepare&)> on_prepare,
+                std::function<void(const std::string& reason)> on_fence);
+  ~ControlReader() { thread_.join(); }
+  ControlReader(const ControlReader&) = delete;
+  ControlReader& operator=(const ControlReader&) = delete;
+
+ private:
+  void Loop();
+  void Handle(CoordinatorMessage message);
+
+  ControlLink& control_;
+  ControlMailbox& mailbox_;
+  const std::function<void(const Prepare&)> on_prepare_;
+  const std::function<void(const std::string& reason)> on_fence_;
+  std::thread thread_;
+};
+
+}  // namespace recycle
+
+#endif  // RECYCLE_EXECUTOR_CONTROL_READER_H_

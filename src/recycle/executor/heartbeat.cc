@@ -1,0 +1,51 @@
+#include "recycle/executor/heartbeat.h"
+
+#include <fstream>
+#include <string>
+
+namespace recycle {
+
+std::int64_t PeakResidentBytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    if (word != "VmHWM:") continue;
+    std::int64_t kibibytes = 0;
+    status >> kibibytes;
+    return kibibytes * 1024;
+  }
+  return 0;
+}
+
+HeartbeatThread::HeartbeatThread(std::chrono::milliseconds interval, const Progress& progress,
+                                 ControlLink& control, FaultInjector& injector)
+    : interval_(interval),
+      progress_(progress),
+      control_(control),
+      injector_(injector),
+      thread_([this] { Loop(); }) {}
+
+HeartbeatThread::~HeartbeatThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_all();
+  thread_.join();
+}
+
+void HeartbeatThread::Loop() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    const int version = progress_.version;
+    injector_.At(FaultPoint::kHeartbeat, version);
+    control_.Send(Heartbeat{.generation = Generation(progress_.generation.load()),
+                            .version = version,
+                            .peak_bytes = PeakResidentBytes()});
+    lock.lock();
+    stopped_.wait_for(lock, interval_, [this] { return stop_; });
+  }
+}
+
+}  // namespace recycle

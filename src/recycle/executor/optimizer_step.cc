@@ -1,0 +1,140 @@
+#include "recycle/executor/optimizer_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "recycle/base/check.h"
+#include "recycle/base/sha256.h"
+#include "recycle/executor/learning_rate.h"
+
+namespace recycle {
+namespace {
+
+// Keeps the clip scale finite for a gradient of zeros; the customary value.
+constexpr double kClipEpsilon = 1.0e-6;
+
+std::span<float> Elements(const at::Tensor& tensor) {
+  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+std::vector<SteppedParameter> ToStepped(const std::vector<Parameter>& parameters) {
+  std::vector<SteppedParameter> stepped;
+  stepped.reserve(parameters.size());
+  for (const Parameter& parameter : parameters) {
+    stepped.push_back({Elements(parameter.value), parameter.decay});
+  }
+  return stepped;
+}
+
+}  // namespace
+
+OptimizerStep::OptimizerStep(const ExecutorOptions& options, StageModel& model,
+                             PeerNetwork& network, FaultInjector& injector)
+    : options_(options),
+      model_(model),
+      network_(network),
+      injector_(injector),
+      tied_apart_(options.model.tied && options.parallel.num_stages() > 1),
+      gradients_(model.parameters(), tied_apart_),
+      optimizer_(options.optimizer, ToStepped(model.parameters())) {}
+
+bool OptimizerStep::is_last() const {
+  return options_.worker.stage.value() + 1 == options_.parallel.num_stages();
+}
+
+void OptimizerStep::StartOver() {
+  model_.ForgetMicroBatches();
+  model_.ZeroGradients();
+  gradients_.Discard();
+  norm_.reset();
+}
+
+Status OptimizerStep::Reduce(MicroBatchResults& results, bool stop_requested) {
+  const std::int64_t micro_batches =
+      static_cast<std::int64_t>(options_.parallel.data) * options_.micro_batches;
+  ReductionRequest request;
+  request.tokens = micro_batches * options_.micro_batch_size * options_.model.sequence;
+  request.before_commit = [this] { injector_.At(FaultPoint::kCommit, version_); };
+  if (is_last()) {
+    if (stop_requested) results.SetStopWanted();
+    reduced_results_.resize(results.values().size());
+    request.results = results.values();
+    request.reduced_results = reduced_results_;
+  }
+  return gradients_.Reduce(network_.stage_group(), network_.tied_group(), request);
+}
+
+Status OptimizerStep::Validate() {
+  RC_CHECK(gradients_.complete()) << "iteration " << version_ << " has no reduced gradient here";
+  if (is_last()) {
+    const std::int64_t tokens =
+        static_cast<std::int64_t>(options_.micro_batch_size) * options_.model.sequence;
+    RC_ASSIGN_OR_RETURN(results_, DecodeResults(reduced_results_, options_.micro_batches, tokens));
+  }
+  // Tied parameters are the first stage's.
+  const bool counts_tied = options_.worker.stage.value() == 0;
+  own_squared_norm_ = gradients_.SquaredNorm(counts_tied);
+  RC_ASSIGN_OR_RETURN(norm_, Collect(version_, {own_squared_norm_, results_.stop_wanted}));
+  RC_RETURN_IF_ERROR(PassNormDown(network_, version_, *norm_));
+  if (!std::isfinite(norm_->squared)) {
+    return absl::DataLossError(fmt::format(
+        "iteration {}: the squared gradient norm is {}: lower optimizer.lr or clip the gradient",
+        version_ + 1, norm_->squared));
+  }
+  return OkStatus();
+}
+
+Status OptimizerStep::ValidateAgain() {
+  RC_ASSIGN_OR_RETURN(const GlobalNorm norm,
+                      Collect(version_ - 1, {previous_squared_norm_, stop_agreed_}));
+  return PassNormDown(network_, version_ - 1, norm);
+}
+
+StatusOr<GlobalNorm> OptimizerStep::Collect(int iteration, const GlobalNorm& own) {
+  return CollectNorm(network_, options_.parallel.num_stages(), iteration, own,
+                     [this, iteration] { injector_.At(FaultPoint::kValidate, iteration); });
+}
+
+std::optional<IterationDone> OptimizerStep::Step() {
+  RC_CHECK(norm_.has_value()) << "iteration " << version_ << " has no norm";
+  const double norm = std::sqrt(norm_->squared);
+  const double clip = options_.optimizer.clip;
+  const double lr = LearningRate(options_.optimizer, options_.iterations, version_);
+  const AdamWStep step{
+      .step = version_ + 1,
+      .lr = lr,
+      .gradient_scale = clip > 0 ? std::min(1.0, clip / (norm + kClipEpsilon)) : 1.0};
+  optimizer_.Step(step, gradients_.reduced(), [this](int done) {
+    if (done == 1) injector_.At(FaultPoint::kStep, version_);
+  });
+  std::optional<IterationDone> done;
+  if (is_last()) {
+    done = IterationDone{.generation = {},
+                         .iteration = version_,
+                         .results = results_.micro_batches,
+                         .grad_norm = norm,
+                         .lr = lr,
+                         .validation_loss = std::nullopt,
+                         .stop_agreed = norm_->stop};
+  }
+  previous_squared_norm_ = own_squared_norm_;
+  stop_agreed_ = norm_->stop;
+  norm_.reset();
+  gradients_.Discard();
+  ++version_;
+  return done;
+}
+
+std::map<std::string, std::string> OptimizerStep::ParameterHashes() {
+  std::map<std::string, std::string> hashes;
+  for (const Parameter& parameter : model_.parameters()) {
+    Sha256 sha256;
+    sha256.Update(std::as_bytes(std::span<const float>(Elements(parameter.value))));
+    hashes[parameter.name] = sha256.HexDigest();
+  }
+  return hashes;
+}
+
+}  // namespace recycle

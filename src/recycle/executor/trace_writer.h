@@ -1,0 +1,50 @@
+// The executor's part of the trace: one line of JSON per executed action, written with one write(2)
+// right after the action, so that a killed worker's trace tells what it had completed.
+//
+//   {"a":"0F1.3","it":5,"g":2,"s":81012345,"e":81013001,"att":1}
+//
+// a = action, it = iteration from 1, g = generation, s and e = start and end on the machine's
+// monotonic clock in us, att = how many times this iteration was begun, from 1.
+//
+// Appends. A file that cannot be written (a full disk) ends the trace with one log line; training
+// goes on. Belongs to the training thread.
+#ifndef RECYCLE_EXECUTOR_TRACE_WRITER_H_
+#define RECYCLE_EXECUTOR_TRACE_WRITER_H_
+
+#include <string>
+
+#include "recycle/base/clock.h"
+#include "recycle/base/ids.h"
+#include "recycle/plan/action.h"
+
+namespace recycle {
+
+struct ExecutedAction {
+  Action action;
+  int iteration = 0;  // 0-based; written + 1
+  Generation generation;
+  TimePoint start;
+  TimePoint end;
+  int attempt = 1;
+};
+
+class TraceWriter {
+ public:
+  // An empty `path`: no trace.
+  explicit TraceWriter(const std::string& path);
+  ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  void Write(const ExecutedAction& executed);
+
+ private:
+  void GiveUp(int error);
+
+  const std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace recycle
+
+#endif  // RECYCLE_EXECUTOR_TRACE_WRITER_H_
