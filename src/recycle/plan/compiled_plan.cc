@@ -11,7 +11,7 @@ namespace recycle {
 namespace {
 
 constexpr std::int32_t kKinds = 4;  // F, I, W, B
-// States of a slot that has no position yet; from kFirstWaiter down: which worker waits for it.
+// States of an action without a position; from kFirstWaiter down: which worker waits for it.
 constexpr std::int32_t kAbsent = -1;
 constexpr std::int32_t kAvailable = -2;
 constexpr std::int32_t kFirstWaiter = -3;
@@ -47,28 +47,41 @@ Ticks DurationOf(const StageCosts& costs, ActionKind kind) {
 // then sleeps until that input is placed.
 class PlanCompiler {
  public:
-  explicit PlanCompiler(const Plan& plan) : plan_(plan), stages_(plan.parallel.num_stages()) {}
+  PlanCompiler(const Plan& plan, CompiledPlan& result)
+      : plan_(plan), stages_(plan.parallel.num_stages()), result_(result), slots_(result.slots_) {}
 
-  StatusOr<CompiledPlan> Compile() {
+  Status Compile() {
+    result_.nodes_.clear();
+    result_.classes_.clear();
+    result_.last_actions_.clear();
+    result_.steps_.clear();
     RC_RETURN_IF_ERROR(CheckPlanShape(plan_));
     RC_RETURN_IF_ERROR(CheckMagnitudes());
     LayOutStages();
     AddCosts();
-    slots_.assign(2 * Size(stages_) * Size(plan_.parallel.data) * Size(plan_.micro_batches),
-                  kAbsent);
+    slots_.assign(Size(stages_) * Size(plan_.parallel.data) * Size(plan_.micro_batches),
+                  Slot{kAbsent, kAbsent, kAbsent});
     RC_RETURN_IF_ERROR(MarkAvailable());
     RC_RETURN_IF_ERROR(PlaceAll());
     CollectLastActions();
-    result_.ends_.assign(result_.nodes_.size(), 0);
+    result_.ends_.resize(result_.nodes_.size());
     result_.ends_[0] = kForEver;
     result_.clocks_.assign(plan_.workers.size(), 0);
     result_.gates_.assign(Size(stages_) + 1, 0);
     result_.gates_.back() = kForEver;
-    return std::move(result_);
+    return OkStatus();
   }
 
  private:
-  enum class Placing { kPlaced, kBlocked };
+  enum class Placing { kPlaced, kBlocked, kFailed };
+
+  using Slot = CompiledPlan::Slot;
+
+  // The part of a worker's order that is not placed yet.
+  struct Cursor {
+    const Action* next = nullptr;
+    const Action* end = nullptr;
+  };
 
   // A thousand passes must fit into 64 bits even if nothing ever ran in parallel.
   Status CheckMagnitudes() const {
@@ -148,12 +161,10 @@ class PlanCompiler {
     }
   }
 
-  // Where the position of F (half 0), or of I or B (half 1), of a micro-batch is kept.
-  std::size_t Slot(std::int32_t stage, MicroBatch micro_batch, int half) const {
-    return 2 * ((Size(stage) * Size(plan_.micro_batches) + Size(micro_batch.index)) *
-                    Size(plan_.parallel.data) +
-                Size(micro_batch.home.value())) +
-           Size(half);
+  Slot& SlotOf(std::int32_t stage, MicroBatch micro_batch) {
+    return slots_[(Size(micro_batch.home.value()) * Size(stages_) + Size(stage)) *
+                      Size(plan_.micro_batches) +
+                  Size(micro_batch.index)];
   }
 
   bool InRange(const Action& action, int column) const {
@@ -173,15 +184,16 @@ class PlanCompiler {
       for (const Action& action : actions) {
         if (!HasMicroBatch(action.kind) || action.kind == ActionKind::kBackwardWeight) continue;
         if (!InRange(action, worker.stage.value())) return OutOfRange(worker, action);
-        const int half = action.kind == ActionKind::kForward ? 0 : 1;
-        slots_[Slot(action.stage.value(), action.micro_batch, half)] = value;
+        Slot& slot = SlotOf(action.stage.value(), action.micro_batch);
+        (action.kind == ActionKind::kForward ? slot.forward : slot.input) = value;
       }
       return OkStatus();
     };
     for (const StageId stage : plan_.committed) {
-      const std::size_t begin = Slot(stage.value(), MicroBatch{}, 0);
-      const std::size_t size = 2 * Size(plan_.micro_batches) * Size(plan_.parallel.data);
-      std::fill_n(slots_.begin() + static_cast<std::ptrdiff_t>(begin), size, kAvailable);
+      for (int k = 0; k < plan_.parallel.data; ++k) {
+        std::fill_n(&SlotOf(stage.value(), MicroBatch{PipelineId(k), 0}), plan_.micro_batches,
+                    Slot{kAvailable, kAvailable, kAbsent});
+      }
     }
     for (const InitialState& state : plan_.initial) {
       RC_RETURN_IF_ERROR(mark(state.worker, state.done, kAvailable));
@@ -194,94 +206,133 @@ class PlanCompiler {
 
   Status PlaceAll() {
     std::size_t total = 1;
-    for (const WorkerSchedule& entry : plan_.workers) total += entry.actions.size();
+    for (std::size_t w = 0; w < plan_.workers.size(); ++w) {
+      const std::vector<Action>& actions = plan_.workers[w].actions;
+      total += actions.size();
+      cursors_.push_back({actions.data(), actions.data() + actions.size()});
+    }
     result_.nodes_.reserve(total);
     result_.nodes_.emplace_back();
-    heads_.assign(plan_.workers.size(), 0);
-    for (std::size_t w = 0; w < plan_.workers.size(); ++w)
-      ready_.push_back(static_cast<std::int32_t>(w));
+    // Last in, first out: one pipeline is placed as far as it goes before the next begins, so that
+    // only its few orders and slots are in use at a time.
+    for (std::size_t w = cursors_.size(); w-- > 0;) ready_.push_back(static_cast<std::int32_t>(w));
     while (!ready_.empty()) {
-      woken_.clear();
-      for (const std::int32_t worker : ready_) RC_RETURN_IF_ERROR(Advance(worker));
-      ready_.swap(woken_);
+      const std::int32_t worker = ready_.back();
+      ready_.pop_back();
+      if (!Advance(worker)) return error_;
     }
-    for (std::size_t w = 0; w < heads_.size(); ++w) {
-      if (heads_[w] < plan_.workers[w].actions.size()) return Stuck(w);
+    for (std::size_t w = 0; w < cursors_.size(); ++w) {
+      if (cursors_[w].next != cursors_[w].end) return Stuck(w);
     }
     return OkStatus();
   }
 
-  // Places the actions of `worker` until one lacks its input.
-  Status Advance(std::int32_t worker) {
-    const WorkerSchedule& entry = plan_.workers[Size(worker)];
-    std::size_t& head = heads_[Size(worker)];
-    for (; head < entry.actions.size(); ++head) {
-      const Action& action = entry.actions[head];
+  // Places the actions of `worker` until one lacks its input; false after an error.
+  bool Advance(std::int32_t worker) {
+    const std::int32_t column = plan_.workers[Size(worker)].worker.stage.value();
+    Cursor& cursor = cursors_[Size(worker)];
+    constexpr std::ptrdiff_t kAhead =
+        8;  // two cache lines: hardware does not follow that many orders
+    if (cursor.end - cursor.next > kAhead) __builtin_prefetch(cursor.next + kAhead);
+    for (; cursor.next != cursor.end; ++cursor.next) {
+      const Action& action = *cursor.next;
       if (!HasMicroBatch(action.kind)) continue;
-      if (!InRange(action, entry.worker.stage.value())) return OutOfRange(entry.worker, action);
-      RC_ASSIGN_OR_RETURN(const Placing placing, Place(worker, action));
-      if (placing == Placing::kBlocked) return OkStatus();
+      if (!InRange(action, column)) {
+        error_ = OutOfRange(plan_.workers[Size(worker)].worker, action);
+        return false;
+      }
+      switch (Place(worker, action)) {
+        case Placing::kPlaced:
+          break;
+        case Placing::kBlocked:
+          return true;
+        case Placing::kFailed:
+          return false;
+      }
     }
-    return OkStatus();
+    return true;
   }
 
-  StatusOr<Placing> Place(std::int32_t worker, const Action& action) {
+  Placing Place(std::int32_t worker, const Action& action) {
     const std::int32_t s = action.stage.value();
-    std::int32_t input = 0;
+    Slot& slot = SlotOf(s, action.micro_batch);
     switch (action.kind) {
       case ActionKind::kForward:
-        if (s > 0) input = slots_[Slot(s - 1, action.micro_batch, 0)];
-        break;
+        if (s == 0) return PlaceAfter(0, worker, action, slot.forward, slot);
+        return PlaceAfter(SlotOf(s - 1, action.micro_batch).forward, worker, action, slot.forward,
+                          slot);
       case ActionKind::kBackwardInput:
       case ActionKind::kBackward:
-        RC_RETURN_IF_ERROR(CheckOwn(worker, action, 0));
-        if (s + 1 < stages_) input = slots_[Slot(s + 1, action.micro_batch, 1)];
-        break;
+        if (!HasOwn(slot.forward, slot, worker))
+          return LacksOwn(worker, action, ActionKind::kForward);
+        if (s + 1 == stages_) return PlaceAfter(0, worker, action, slot.input, slot);
+        return PlaceAfter(SlotOf(s + 1, action.micro_batch).input, worker, action, slot.input,
+                          slot);
       case ActionKind::kBackwardWeight:
-        RC_RETURN_IF_ERROR(CheckOwn(worker, action, 1));
-        break;
+        if (!HasOwn(slot.input, slot, worker)) {
+          return LacksOwn(worker, action, ActionKind::kBackwardInput);
+        }
+        AddNode(0, worker, action);
+        return Placing::kPlaced;
       case ActionKind::kReduceGrad:
       case ActionKind::kValidate:
       case ActionKind::kStep:
         return Placing::kPlaced;
     }
-    if (input == kAvailable) input = 0;
-    if (input < 0) return Sleep(worker, action, input);
-    const std::int32_t position = static_cast<std::int32_t>(result_.nodes_.size());
-    result_.nodes_.push_back({input, worker,
-                              first_class_[Size(worker)] + stage_local_[Size(s)] * kKinds +
-                                  static_cast<std::int32_t>(action.kind)});
-    if (action.kind == ActionKind::kBackwardWeight) return Placing::kPlaced;
-    std::int32_t& slot =
-        slots_[Slot(s, action.micro_batch, action.kind == ActionKind::kForward ? 0 : 1)];
-    if (slot >= 0 || slot == kAvailable) return Refuse(worker, action, "runs twice");
-    if (slot <= kFirstWaiter) woken_.push_back(kFirstWaiter - slot);
-    slot = position;
     return Placing::kPlaced;
   }
 
-  StatusOr<Placing> Sleep(std::int32_t worker, const Action& action, std::int32_t input) {
-    if (input <= kFirstWaiter) return Refuse(worker, action, "runs twice");
+  // Places an F, I or B whose state is `own` behind `input`, the position or state of what it takes
+  // from another stage.
+  Placing PlaceAfter(std::int32_t input, std::int32_t worker, const Action& action,
+                     std::int32_t& own, Slot& slot) {
+    if (own >= 0 || own == kAvailable) return Fail(Refuse(worker, action, "runs twice"));
+    if (input == kAvailable) input = 0;
+    if (input < 0) return Sleep(worker, action);
+    if (own <= kFirstWaiter) ready_.push_back(kFirstWaiter - own);
+    own = AddNode(input, worker, action);
+    if (action.kind == ActionKind::kForward) slot.worker = worker;
+    return Placing::kPlaced;
+  }
+
+  std::int32_t AddNode(std::int32_t input, std::int32_t worker, const Action& action) {
+    const std::int32_t local = stage_local_[Size(action.stage.value())];
+    result_.nodes_.push_back(
+        {input, worker,
+         first_class_[Size(worker)] + local * kKinds + static_cast<std::int32_t>(action.kind)});
+    return static_cast<std::int32_t>(result_.nodes_.size()) - 1;
+  }
+
+  Placing Sleep(std::int32_t worker, const Action& action) {
     const bool forward = action.kind == ActionKind::kForward;
-    const std::int32_t from = action.stage.value() + (forward ? -1 : 1);
-    slots_[Slot(from, action.micro_batch, forward ? 0 : 1)] = kFirstWaiter - worker;
+    Slot& from = SlotOf(action.stage.value() + (forward ? -1 : 1), action.micro_batch);
+    std::int32_t& input = forward ? from.forward : from.input;
+    if (input <= kFirstWaiter) return Fail(Refuse(worker, action, "runs twice"));
+    input = kFirstWaiter - worker;
     return Placing::kBlocked;
   }
 
-  // I and B need their F, W its I: placed before, on the same worker.
-  Status CheckOwn(std::int32_t worker, const Action& action, int half) const {
-    const std::int32_t own = slots_[Slot(action.stage.value(), action.micro_batch, half)];
-    if (own == kAvailable) return OkStatus();
-    if (own > 0 && result_.nodes_[Size(own)].worker == worker) return OkStatus();
+  // I and B need their F, W its I: placed before, on the same worker (or F was done before the
+  // plan).
+  static bool HasOwn(std::int32_t own, const Slot& slot, std::int32_t worker) {
+    return own == kAvailable || (own > 0 && (slot.worker == worker || slot.worker == kAbsent));
+  }
+
+  Placing LacksOwn(std::int32_t worker, const Action& action, ActionKind kind) {
     const WorkerSchedule& entry = plan_.workers[Size(worker)];
-    const Action needed{half == 0 ? ActionKind::kForward : ActionKind::kBackwardInput, action.stage,
-                        action.micro_batch};
+    const Action needed{kind, action.stage, action.micro_batch};
     if (std::count(entry.actions.begin(), entry.actions.end(), needed) > 0) {
-      return absl::FailedPreconditionError(fmt::format("worker {} runs {} before {}: deadlock",
-                                                       ToString(entry.worker), ToString(action),
-                                                       ToString(needed)));
+      return Fail(absl::FailedPreconditionError(fmt::format("worker {} runs {} before {}: deadlock",
+                                                            ToString(entry.worker),
+                                                            ToString(action), ToString(needed))));
     }
-    return Refuse(worker, action, "needs " + ToString(needed) + ", which this worker never runs");
+    return Fail(
+        Refuse(worker, action, "needs " + ToString(needed) + ", which this worker never runs"));
+  }
+
+  Placing Fail(Status error) {
+    error_ = std::move(error);
+    return Placing::kFailed;
   }
 
   Status OutOfRange(WorkerId worker, const Action& action) const {
@@ -297,7 +348,7 @@ class PlanCompiler {
 
   // Names the action that blocks worker `w`: its input comes too late, or never.
   Status Stuck(std::size_t w) const {
-    const Action& action = plan_.workers[w].actions[heads_[w]];
+    const Action& action = *cursors_[w].next;
     const bool forward = action.kind == ActionKind::kForward;
     Action needed{forward ? ActionKind::kForward : ActionKind::kBackwardInput,
                   StageId(action.stage.value() + (forward ? -1 : 1)), action.micro_batch};
@@ -337,19 +388,17 @@ class PlanCompiler {
 
   const Plan& plan_;
   const std::int32_t stages_;
+  CompiledPlan& result_;
+  std::vector<Slot>& slots_;
   std::vector<std::int32_t> stage_column_;
   std::vector<std::int32_t> stage_local_;  // index among the stages of its column
   std::vector<std::int32_t> first_class_;  // per worker
-  std::vector<std::int32_t> slots_;        // position, or one of the states above
-  std::vector<std::size_t> heads_;         // per worker: its first action not placed yet
-  std::vector<std::int32_t> ready_;
-  std::vector<std::int32_t> woken_;
-  CompiledPlan result_;
+  std::vector<Cursor> cursors_;            // per worker
+  std::vector<std::int32_t> ready_;        // workers that may go on
+  Status error_;
 };
 
-StatusOr<CompiledPlan> CompiledPlan::Compile(const Plan& plan) {
-  return PlanCompiler(plan).Compile();
-}
+Status CompiledPlan::Compile(const Plan& plan) { return PlanCompiler(plan, *this).Compile(); }
 
 std::vector<Ticks> CompiledPlan::RunPass(const std::vector<Ticks>& releases) {
   std::copy(releases.begin(), releases.end(), gates_.begin());

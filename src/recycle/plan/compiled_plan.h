@@ -1,10 +1,12 @@
 // A plan compiled for timing: its actions in one topological order as flat arrays, so that a pass
 // over an iteration is a few ns per action. Used by timeline.cc only.
 //
-//   RC_ASSIGN_OR_RETURN(CompiledPlan compiled, CompiledPlan::Compile(plan));
+//   CompiledPlan compiled;
+//   RC_RETURN_IF_ERROR(compiled.Compile(plan));
 //   std::vector<Ticks> ends = compiled.RunPass(std::vector<Ticks>(num_stages, 0));
 //
-// Holds no reference to the plan. Not thread-safe.
+// Holds no reference to the plan. Not thread-safe. Use one object for many plans: fresh memory
+// costs more than the work.
 #ifndef RECYCLE_PLAN_COMPILED_PLAN_H_
 #define RECYCLE_PLAN_COMPILED_PLAN_H_
 
@@ -19,8 +21,9 @@ namespace recycle {
 
 class CompiledPlan {
  public:
-  // Orders the actions topologically. Errors as ComputeTimeline's.
-  static StatusOr<CompiledPlan> Compile(const Plan& plan);
+  // Orders the actions of `plan` topologically, in place of the plan before. Errors as
+  // ComputeTimeline's; there is nothing to run after one.
+  Status Compile(const Plan& plan);
 
   // One iteration: `releases[s]` is when the F's of stage s may start; returns when the step of
   // each stage ends. Workers start where the pass before left them, the first one at rest.
@@ -51,12 +54,21 @@ class CompiledPlan {
     std::int32_t stage = 0;
     std::int32_t position = 0;
   };
+  // A micro-batch at a stage while a plan is compiled: the positions of its F and of its I or B (or
+  // what holds them up), and the worker that ran its F. One record, so that a look-up costs one
+  // cache line.
+  struct Slot {
+    std::int32_t forward = 0;
+    std::int32_t input = 0;
+    std::int32_t worker = 0;
+  };
   struct StepCosts {
     Ticks all_reduce = 0;
     Ticks optimizer = 0;
     bool committed = false;  // its step is not part of the plan
   };
 
+  std::vector<Slot> slots_;
   std::vector<Node> nodes_;  // [0] is the phantom
   std::vector<CostClass> classes_;
   std::vector<LastAction> last_actions_;

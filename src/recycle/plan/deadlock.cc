@@ -9,212 +9,187 @@
 namespace recycle {
 namespace {
 
+constexpr std::int32_t kNobody = -1;
+
 std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 bool IsInputBackward(ActionKind kind) {
   return kind == ActionKind::kBackwardInput || kind == ActionKind::kBackward;
 }
 
-// Nodes are all actions, worker by worker, then one barrier a stage that opens when all its
-// REDUCE_GRADs are reached, then one that opens when all those barriers are open.
-class WaitGraph {
+// Kahn's algorithm. The machine edges of a worker form a chain, so its first action that has not
+// run stands for all that follow; what remains of the in-degree of that action is whether its
+// input, or its barrier, is there.
+class Run {
  public:
-  explicit WaitGraph(const Plan& plan) : plan_(plan), stages_(plan.parallel.num_stages()) {
-    for (const WorkerSchedule& entry : plan.workers) {
-      first_node_.push_back(static_cast<std::int32_t>(actions_.size()));
-      actions_.insert(actions_.end(), entry.actions.begin(), entry.actions.end());
+  explicit Run(const Plan& plan) : plan_(plan), stages_(plan.parallel.num_stages()) {
+    const std::size_t outputs =
+        2 * Size(stages_) * Size(plan.micro_batches) * Size(plan.parallel.data);
+    outputs_.assign(outputs, plan.initial.empty() ? Output{} : Output{.ready = true});
+    heads_.assign(plan.workers.size(), 0);
+    unreduced_.assign(Size(stages_), 0);
+    at_barrier_.resize(Size(stages_) + 1);
+    for (std::size_t w = plan.workers.size(); w-- > 0;) {
+      able_.push_back(static_cast<std::int32_t>(w));
+      CountProducers(plan.workers[w].actions);
     }
-    first_node_.push_back(static_cast<std::int32_t>(actions_.size()));
-    IndexProducers();
-    IndexBarriers();
-    CountInputs();
+    for (const std::int32_t members : unreduced_) open_barriers_ += members == 0 ? 1 : 0;
   }
 
-  // Takes away every action that can run; true if none is left.
+  // Runs all that can run; true if nothing is left.
   bool Drain() {
-    std::vector<std::int32_t> ready;
-    ready.reserve(waits_.size());
-    for (std::size_t node = 0; node < waits_.size(); ++node) {
-      if (waits_[node] == 0) ready.push_back(static_cast<std::int32_t>(node));
+    while (!able_.empty()) {
+      const std::int32_t worker = able_.back();
+      able_.pop_back();
+      Advance(worker);
     }
-    for (std::size_t next = 0; next < ready.size(); ++next) Release(ready[next], ready);
-    return ready.size() == waits_.size();
+    for (std::size_t w = 0; w < heads_.size(); ++w) {
+      if (heads_[w] < plan_.workers[w].actions.size()) return false;
+    }
+    return true;
   }
 
-  // After Drain: a cycle of actions, each of which waits for the next.
+  // After Drain: workers that each wait for the next, with the position where they stand.
   std::vector<std::pair<std::size_t, std::size_t>> FindCycle() const {
-    std::vector<std::pair<std::size_t, std::size_t>> path;  // (worker, position)
-    std::size_t worker = 0;
-    while (Head(worker) == EndOf(worker)) ++worker;
+    std::vector<std::pair<std::size_t, std::size_t>> path;
     std::vector<bool> seen(plan_.workers.size(), false);
+    std::size_t worker = 0;
+    while (heads_[worker] == plan_.workers[worker].actions.size()) ++worker;
     while (!seen[worker]) {
       seen[worker] = true;
-      path.emplace_back(worker, Size(Head(worker) - first_node_[worker]));
-      worker = WorkerOf(BlockerOf(Head(worker)));
+      path.emplace_back(worker, heads_[worker]);
+      worker = BlockerOf(worker);
     }
-    while (path.front().first != worker) path.erase(path.begin());
+    const auto first = std::find_if(path.begin(), path.end(),
+                                    [&](const auto& step) { return step.first == worker; });
+    path.erase(path.begin(), first);
     return path;
   }
 
  private:
-  // Where the F (half 0), or the I or B (half 1), of a micro-batch is.
-  std::size_t Slot(std::int32_t stage, MicroBatch b, int half) const {
-    return ((Size(stage) * Size(plan_.micro_batches) + Size(b.index)) * Size(plan_.parallel.data) +
-            Size(b.home.value())) *
-               2 +
-           Size(half);
+  // What an F (or an I or B) hands to the neighbouring stage.
+  struct Output {
+    bool ready = false;
+    std::int32_t waiter = kNobody;
+  };
+
+  Output& OutputOf(std::int32_t stage, MicroBatch b, bool forward) {
+    return outputs_[2 * ((Size(b.home.value()) * Size(stages_) + Size(stage)) *
+                             Size(plan_.micro_batches) +
+                         Size(b.index)) +
+                    (forward ? 0 : 1)];
   }
 
-  void IndexProducers() {
-    producers_.assign(2 * Size(stages_) * Size(plan_.micro_batches) * Size(plan_.parallel.data),
-                      -1);
-    for (std::size_t node = 0; node < actions_.size(); ++node) {
-      const Action& action = actions_[node];
-      const std::int32_t self = static_cast<std::int32_t>(node);
-      if (action.kind == ActionKind::kForward) {
-        producers_[Slot(action.stage.value(), action.micro_batch, 0)] = self;
-      } else if (IsInputBackward(action.kind)) {
-        producers_[Slot(action.stage.value(), action.micro_batch, 1)] = self;
-      }
+  // Barrier members, and for the rest of an iteration what is still to come: the other outputs
+  // exist.
+  void CountProducers(const std::vector<Action>& actions) {
+    for (const Action& action : actions) {
+      const bool forward = action.kind == ActionKind::kForward;
+      if (action.kind == ActionKind::kReduceGrad) ++unreduced_[Size(action.stage.value())];
+      if (plan_.initial.empty() || !(forward || IsInputBackward(action.kind))) continue;
+      OutputOf(action.stage.value(), action.micro_batch, forward).ready = false;
     }
   }
 
-  void IndexBarriers() {
-    barrier_members_.resize(Size(stages_));
-    for (std::size_t node = 0; node < actions_.size(); ++node) {
-      const Action& action = actions_[node];
-      const std::int32_t self = static_cast<std::int32_t>(node);
-      if (action.kind == ActionKind::kReduceGrad) {
-        barrier_members_[Size(action.stage.value())].push_back(self);
-      }
-      if (action.kind == ActionKind::kValidate && !plan_.options.staggered) {
-        validates_.push_back(self);
-      }
+  void Advance(std::int32_t worker) {
+    const std::vector<Action>& actions = plan_.workers[Size(worker)].actions;
+    std::size_t& head = heads_[Size(worker)];
+    for (; head < actions.size(); ++head) {
+      if (!CanRun(worker, actions[head])) return;
+      Publish(actions[head]);
     }
   }
 
-  std::int32_t Barrier(std::int32_t stage) const {
-    return static_cast<std::int32_t>(actions_.size()) + stage;
-  }
-  std::int32_t AllReduced() const { return Barrier(stages_); }
-
-  // The action whose output `action` takes from another stage, or -1.
-  std::int32_t InputOf(const Action& action) const {
+  // Whether `action` can run now; if not, its worker is woken when that may have changed.
+  bool CanRun(std::int32_t worker, const Action& action) {
     const std::int32_t s = action.stage.value();
-    if (action.kind == ActionKind::kForward && s > 0) {
-      return producers_[Slot(s - 1, action.micro_batch, 0)];
+    switch (action.kind) {
+      case ActionKind::kForward:
+        return s == 0 || Await(worker, OutputOf(s - 1, action.micro_batch, true));
+      case ActionKind::kBackwardInput:
+      case ActionKind::kBackward:
+        return s + 1 == stages_ || Await(worker, OutputOf(s + 1, action.micro_batch, false));
+      case ActionKind::kBackwardWeight:
+      case ActionKind::kStep:
+        return true;
+      case ActionKind::kReduceGrad:
+        return PassBarrier(worker, s);
+      case ActionKind::kValidate:
+        if (plan_.options.staggered || open_barriers_ == stages_) return true;
+        at_barrier_.back().push_back(worker);
+        return false;
     }
-    if (IsInputBackward(action.kind) && s + 1 < stages_) {
-      return producers_[Slot(s + 1, action.micro_batch, 1)];
-    }
-    return -1;
+    return true;
   }
 
-  void CountInputs() {
-    waits_.assign(Size(AllReduced()) + 1, 0);
-    for (std::size_t w = 0; w + 1 < first_node_.size(); ++w) {
-      for (std::int32_t node = first_node_[w]; node < first_node_[w + 1]; ++node) {
-        waits_[Size(node)] = (node > first_node_[w] ? 1 : 0) + (InputOf(actions_[Size(node)]) >= 0);
+  static bool Await(std::int32_t worker, Output& output) {
+    if (!output.ready) output.waiter = worker;
+    return output.ready;
+  }
+
+  // A REDUCE_GRAD ends when all its members have reached it.
+  bool PassBarrier(std::int32_t worker, std::int32_t stage) {
+    std::vector<std::int32_t>& members = at_barrier_[Size(stage)];
+    std::int32_t& missing = unreduced_[Size(stage)];
+    if (missing == 0) return true;
+    members.push_back(worker);
+    if (static_cast<std::int32_t>(members.size()) < missing) return false;
+    missing = 0;
+    members.pop_back();  // this worker goes on by itself
+    able_.insert(able_.end(), members.begin(), members.end());
+    if (++open_barriers_ == stages_) {
+      able_.insert(able_.end(), at_barrier_.back().begin(), at_barrier_.back().end());
+    }
+    return true;
+  }
+
+  void Publish(const Action& action) {
+    const bool forward = action.kind == ActionKind::kForward;
+    if (!forward && !IsInputBackward(action.kind)) return;
+    Output& output = OutputOf(action.stage.value(), action.micro_batch, forward);
+    output.ready = true;
+    if (output.waiter != kNobody) able_.push_back(output.waiter);
+  }
+
+  // A worker that must run something before `worker` can go on.
+  std::size_t BlockerOf(std::size_t worker) const {
+    const Action& action = plan_.workers[worker].actions[heads_[worker]];
+    const bool forward = action.kind == ActionKind::kForward;
+    for (std::size_t w = 0; w < plan_.workers.size(); ++w) {
+      const std::vector<Action>& actions = plan_.workers[w].actions;
+      for (std::size_t p = heads_[w]; p < actions.size(); ++p) {
+        const Action& other = actions[p];
+        if (action.kind == ActionKind::kValidate) {
+          if (other.kind == ActionKind::kReduceGrad) return w;
+        } else if (action.kind == ActionKind::kReduceGrad) {
+          if (other == action && p > heads_[w]) return w;
+        } else if (other.stage.value() == action.stage.value() + (forward ? -1 : 1) &&
+                   other.micro_batch == action.micro_batch &&
+                   (forward ? other.kind == ActionKind::kForward : IsInputBackward(other.kind))) {
+          return w;
+        }
       }
     }
-    for (const std::int32_t validate : validates_) ++waits_[Size(validate)];
-    for (std::int32_t s = 0; s < stages_; ++s) {
-      waits_[Size(Barrier(s))] = static_cast<std::int32_t>(barrier_members_[Size(s)].size());
-    }
-    waits_.back() = stages_;
-  }
-
-  void Satisfy(std::int32_t node, std::vector<std::int32_t>& ready) {
-    if (--waits_[Size(node)] == 0) ready.push_back(node);
-  }
-
-  // Lets everything that waits for `node` go on.
-  void Release(std::int32_t node, std::vector<std::int32_t>& ready) {
-    if (node == AllReduced()) {
-      for (const std::int32_t validate : validates_) Satisfy(validate, ready);
-      return;
-    }
-    if (node >= Barrier(0)) {
-      for (const std::int32_t member : barrier_members_[Size(node - Barrier(0))]) {
-        ReleaseSuccessor(member, ready);
-      }
-      Satisfy(AllReduced(), ready);
-      return;
-    }
-    const Action& action = actions_[Size(node)];
-    if (action.kind == ActionKind::kReduceGrad) {
-      Satisfy(Barrier(action.stage.value()), ready);
-      return;  // its worker goes on when the barrier opens
-    }
-    ReleaseSuccessor(node, ready);
-    ReleaseConsumer(node, action, ready);
-  }
-
-  void ReleaseSuccessor(std::int32_t node, std::vector<std::int32_t>& ready) {
-    const bool last = std::binary_search(first_node_.begin(), first_node_.end(), node + 1);
-    if (!last) Satisfy(node + 1, ready);
-  }
-
-  // The action of a neighbouring stage that takes the output of `node`.
-  void ReleaseConsumer(std::int32_t node, const Action& action, std::vector<std::int32_t>& ready) {
-    const std::int32_t s = action.stage.value();
-    std::int32_t consumer = -1;
-    if (action.kind == ActionKind::kForward && s + 1 < stages_) {
-      consumer = producers_[Slot(s + 1, action.micro_batch, 0)];
-    } else if (IsInputBackward(action.kind) && s > 0) {
-      consumer = producers_[Slot(s - 1, action.micro_batch, 1)];
-    }
-    if (consumer >= 0) Satisfy(consumer, ready);
-  }
-
-  std::size_t WorkerOf(std::int32_t node) const {
-    const auto after = std::upper_bound(first_node_.begin(), first_node_.end(), node);
-    return Size(after - first_node_.begin()) - 1;
-  }
-  std::int32_t EndOf(std::size_t worker) const { return first_node_[worker + 1]; }
-
-  // The first action of `worker` that still waits, or EndOf.
-  std::int32_t Head(std::size_t worker) const {
-    std::int32_t node = first_node_[worker];
-    while (node < EndOf(worker) && waits_[Size(node)] == 0) ++node;
-    return node;
-  }
-
-  // An action that has not run and must before `node`, the head of its worker, can.
-  std::int32_t BlockerOf(std::int32_t node) const {
-    const Action& action = actions_[Size(node)];
-    const std::int32_t input = InputOf(action);
-    if (input >= 0 && waits_[Size(input)] > 0) return input;
-    // Its worker stands at a closed barrier: some member of it is not reached.
-    for (std::int32_t s = 0; s < stages_; ++s) {
-      const bool waits_here =
-          action.kind == ActionKind::kValidate ||
-          (node > 0 && actions_[Size(node) - 1] == Action{ActionKind::kReduceGrad, StageId(s), {}});
-      if (!waits_here || waits_[Size(Barrier(s))] == 0) continue;
-      for (const std::int32_t member : barrier_members_[Size(s)]) {
-        if (waits_[Size(member)] > 0) return member;
-      }
-    }
-    return node;
+    return worker;
   }
 
   const Plan& plan_;
   const std::int32_t stages_;
-  std::vector<Action> actions_;
-  std::vector<std::int32_t> first_node_;  // per worker, and the end
-  std::vector<std::int32_t> producers_;
-  std::vector<std::vector<std::int32_t>> barrier_members_;
-  std::vector<std::int32_t> validates_;  // those that wait for all stages
-  std::vector<std::int32_t> waits_;      // per node: what it still waits for
+  std::vector<Output> outputs_;
+  std::vector<std::size_t> heads_;       // per worker: its first action that has not run
+  std::vector<std::int32_t> unreduced_;  // per stage: members of its barrier, 0 once it is open
+  std::vector<std::vector<std::int32_t>> at_barrier_;  // who waits there; last: for all barriers
+  std::int32_t open_barriers_ = 0;
+  std::vector<std::int32_t> able_;  // workers to try
 };
 
 }  // namespace
 
 std::vector<Violation> FindDeadlock(const Plan& plan, std::size_t limit) {
-  WaitGraph graph(plan);
-  if (graph.Drain()) return {};
+  Run run(plan);
+  if (run.Drain()) return {};
   std::vector<Violation> violations;
-  const auto cycle = graph.FindCycle();
+  const auto cycle = run.FindCycle();
   for (std::size_t i = 0; i < cycle.size() && violations.size() < limit; ++i) {
     const auto [worker, position] = cycle[i];
     const WorkerSchedule& entry = plan.workers[worker];

@@ -98,7 +98,8 @@ std::vector<Ticks> FromRest(const Plan& plan) {
 }  // namespace
 
 StatusOr<Timeline> ComputeTimeline(const Plan& plan) {
-  RC_ASSIGN_OR_RETURN(CompiledPlan compiled, CompiledPlan::Compile(plan));
+  CompiledPlan compiled;
+  RC_RETURN_IF_ERROR(compiled.Compile(plan));
   Timeline timeline;
   timeline.step_end = compiled.RunPass(FromRest(plan));
   timeline.workers = compiled.TimedActions(plan);
@@ -110,7 +111,9 @@ StatusOr<Timeline> ComputeTimeline(const Plan& plan) {
 }
 
 StatusOr<PlanFigures> ComputeFigures(const Plan& plan) {
-  RC_ASSIGN_OR_RETURN(CompiledPlan compiled, CompiledPlan::Compile(plan));
+  // Planners time thousands of plans; the memory is kept for the next one.
+  thread_local CompiledPlan compiled;
+  RC_RETURN_IF_ERROR(compiled.Compile(plan));
   const std::vector<Ticks> ends = compiled.RunPass(FromRest(plan));
   return FiguresAfterFirstPass(plan, compiled, ends);
 }

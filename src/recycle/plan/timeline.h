@@ -42,6 +42,7 @@ struct PlanFigures {
 };
 
 // Only the figures, without the per-action times: what a planner that times many candidates needs.
+// Keeps about 24 bytes an action of working memory per thread.
 StatusOr<PlanFigures> ComputeFigures(const Plan& plan);
 
 }  // namespace recycle

@@ -405,9 +405,9 @@ class Checker {
   }
 
   Progress& ProgressOf(StageId stage, MicroBatch b) {
-    return progress_[(Size(stage.value()) * Size(plan_.micro_batches) + Size(b.index)) *
-                         Size(plan_.parallel.data) +
-                     Size(b.home.value())];
+    return progress_[(Size(stage.value()) * Size(plan_.parallel.data) + Size(b.home.value())) *
+                         Size(plan_.micro_batches) +
+                     Size(b.index)];
   }
 
   const Plan& plan_;
