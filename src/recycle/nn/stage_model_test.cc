@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
                       OracleCase{"OneHead", 33, 1, 9, 50, 0.0, true},
                       // Contractions longer than the blocks of the matrix product.
                       OracleCase{"FirstLight", 128, 4, 128, 4096, 0.0, false},
-                      OracleCase{"LongContractions", 512, 8, 300, 1000, 0.0, true}),
+                      OracleCase{"LongContractions", 400, 8, 200, 400, 0.0, true}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(StageModelTest, AnySplitOfLayersOverStagesGivesTheSameBits) {
