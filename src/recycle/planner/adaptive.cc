@@ -18,20 +18,12 @@ void TryVirtualPipelines(const FlatJob& job, TemplateEffort effort, BestOrder& b
   if (single.ok()) best.Offer(ExpandTemplate(job, single->order));
 }
 
-// Every stage has as many live workers, all equally fast: then one pipeline's search covers the
-// job.
+// Every stage has as many live workers as any other, all equally fast.
 bool IsEven(const FlatJob& job) {
   return !job.has_stragglers &&
          std::all_of(job.live.begin(), job.live.end(), [&](const std::vector<int>& live) {
            return live.size() == job.live.front().size();
          });
-}
-
-// One affinity's share of the whole search; the recipe to climb from, if that is worth it.
-std::optional<Recipe> TryPoliciesAndGrid(const FlatJob& job, Affinity affinity, BestOrder& best) {
-  std::optional<Recipe> head = TryPolicies(job, affinity, HeadPolicies(), best);
-  if (IsEven(job)) return std::nullopt;
-  return Better(std::move(head), TryPolicies(job, affinity, GridSample(job), best));
 }
 
 StatusOr<TimedOrder> BestOf(BestOrder& best) {
@@ -44,21 +36,22 @@ StatusOr<TimedOrder> BestOf(BestOrder& best) {
 
 StatusOr<TimedOrder> MakeAdaptive(const FlatJob& job, Affinity affinity, Effort effort) {
   BestOrder best(job);
+  std::vector<Affinity> kinds;
+  if (affinity != Affinity::kPool) kinds.push_back(Affinity::kStrict);
+  if (affinity != Affinity::kStrict) kinds.push_back(Affinity::kPool);
   const bool may_pool = affinity != Affinity::kStrict;
+  RecipeBook book;
   if (effort == Effort::kOnline) {
     if (may_pool) TryVirtualPipelines(job, TemplateEffort::kHead, best);
-    if (!best.best().has_value()) {
-      const Affinity kind = may_pool ? Affinity::kPool : Affinity::kStrict;
-      TryPolicies(job, kind, HeadPolicies(), best);
-    }
+    if (!best.best().has_value()) TryPolicies(job, kinds.back(), HeadPolicies(), best, book);
     return BestOf(best);
   }
   if (const StatusOr<Order> naive = MakeNaive(job); naive.ok()) best.Offer(*naive);
   if (may_pool) TryVirtualPipelines(job, TemplateEffort::kFull, best);
-  std::optional<Recipe> recipe;
-  if (affinity != Affinity::kPool) recipe = TryPoliciesAndGrid(job, Affinity::kStrict, best);
-  if (may_pool) recipe = Better(recipe, TryPoliciesAndGrid(job, Affinity::kPool, best));
-  if (recipe.has_value()) HillClimb(job, *recipe, RunBudget(job), best);
+  for (const Affinity kind : kinds) TryPolicies(job, kind, HeadPolicies(), best, book);
+  if (may_pool && IsEven(job)) return BestOf(best);  // one pipeline's search covers the job
+  for (const Affinity kind : kinds) TryPolicies(job, kind, GridSample(job), best, book);
+  if (!best.AtBound()) ClimbFromAll(job, best, book);
   return BestOf(best);
 }
 

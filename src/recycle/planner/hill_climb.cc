@@ -101,28 +101,30 @@ class Mover {
 
 }  // namespace
 
-Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, BestOrder& best) {
-  constexpr int kSeeds = 3;
+DispatchRules RulesOf(const Recipe& recipe, const FlatJob& job, const SurrogateTimes& times) {
+  return recipe.climbed.has_value() ? *recipe.climbed : MakeRules(recipe.policy, job, times);
+}
+
+Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, std::uint64_t seed,
+                 BestOrder& best) {
   const Ceilings ceilings = MakeCeilings(job);
-  ListScheduler scheduler(job, MakeSurrogate(job, start.surrogate), start.affinity);
+  ListScheduler scheduler(job, MakeSurrogate(job, start.policy.surrogate), start.affinity);
+  Mover mover(ceilings, scheduler.times(), HashKeys({seed, 4711}));
   Recipe summit = start;
   Order order;
-  for (int seed = 0; seed < kSeeds; ++seed) {
-    Mover mover(ceilings, scheduler.times(), HashKeys({static_cast<std::uint64_t>(seed), 4711}));
-    DispatchRules current = FilledIn(start.rules, ceilings);
-    Ticks current_period = start.period;
-    for (int run = 0; run < runs && !best.AtBound(); ++run) {
-      const DispatchRules candidate = mover.Move(current);
-      if (!scheduler.Run(candidate, order)) continue;
-      const Ticks period = best.Offer(order);
-      const Ticks threshold = current_period / (Ticks{250} * runs) * (runs - run);
-      if (period > current_period + threshold) continue;
-      current = candidate;
-      current_period = period;
-      if (period < summit.period) {
-        summit.rules = candidate;
-        summit.period = period;
-      }
+  DispatchRules current = FilledIn(RulesOf(start, job, scheduler.times()), ceilings);
+  Ticks current_period = start.period;
+  for (int run = 0; run < runs && !best.AtBound(); ++run) {
+    const DispatchRules candidate = mover.Move(current);
+    if (!scheduler.Run(candidate, order)) continue;
+    const Ticks period = best.Offer(order);
+    const Ticks threshold = current_period / (Ticks{250} * runs) * (runs - run);
+    if (period > current_period + threshold) continue;
+    current = candidate;
+    current_period = period;
+    if (period < summit.period) {
+      summit.climbed = candidate;
+      summit.period = period;
     }
   }
   return summit;

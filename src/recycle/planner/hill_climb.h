@@ -5,11 +5,12 @@
 // result is accepted within a threshold that shrinks to nothing (threshold accepting: integers
 // only, no exp()).
 //
-// Deterministic for a seed. Not thread-safe on one scheduler.
+// Deterministic for a seed.
 #ifndef RECYCLE_PLANNER_HILL_CLIMB_H_
 #define RECYCLE_PLANNER_HILL_CLIMB_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "recycle/planner/best_order.h"
 #include "recycle/planner/list_scheduler.h"
@@ -17,17 +18,22 @@
 
 namespace recycle {
 
-// A list schedule that can be made again: who may run what, under which durations and rules.
+// A list schedule that can be made again, bit for bit: who may run what, under which durations and
+// rules.
 struct Recipe {
   Affinity affinity = Affinity::kPool;
-  int surrogate = 0;
-  DispatchRules rules;
+  Policy policy;
+  std::optional<DispatchRules> climbed;  // rules the hill climb made out of the policy's
   Ticks period = 0;
 };
 
-// Offers every order it comes by to `best` and returns the best recipe met (the start itself if
-// nothing beats it). Stops at the bound of `best`.
-Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, BestOrder& best);
+// The rules of `recipe` for `job`.
+DispatchRules RulesOf(const Recipe& recipe, const FlatJob& job, const SurrogateTimes& times);
+
+// Climbs from `start`, `runs` scheduler runs long. Offers every order it comes by to `best` and
+// returns the best recipe met (the start itself if nothing beats it). Stops at the bound of `best`.
+Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, std::uint64_t seed,
+                 BestOrder& best);
 
 }  // namespace recycle
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "recycle/base/check.h"
@@ -13,27 +14,28 @@ namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
-// Passes of one order, each starting where the pass before ended.
+// Passes of one order, each starting where the pass before ended. Times are kept stage by stage, as
+// neighbours in an order are mostly the same action of neighbouring micro-batches.
 class Passes {
  public:
   Passes(const FlatJob& job, const Order& order)
       : job_(job),
-        steps_(order.ops.size()),
         forward_end_(At(job.num_slots())),
         backward_end_(At(job.num_slots())),
         worker_free_(At(job.num_workers()), 0),
         release_(At(job.num_stages), 0),
         stage_end_(At(job.num_stages), 0) {
-    for (std::size_t n = 0; n < steps_.size(); ++n) {
-      const int slot = Order::SlotOf(order.ops[n]);
-      const int stage = slot % job.num_stages;
+    MakeClasses();
+    steps_.reserve(order.ops.size());
+    for (const std::uint32_t op : order.ops) {
+      const int slot = Order::SlotOf(op);
+      const int micro_batch = slot / job.num_stages;
+      const int stage = slot - micro_batch * job.num_stages;
       const int pipeline = order.pipeline[At(slot)];
-      const auto kind = static_cast<std::size_t>(Order::KindOf(order.ops[n]));
-      steps_[n] = {.slot = slot,
-                   .stage = static_cast<std::int16_t>(stage),
-                   .kind = Order::KindOf(order.ops[n]),
-                   .worker = job.WorkerOf(stage, pipeline),
-                   .duration = job.durations[At(stage * job.num_pipelines + pipeline)][kind]};
+      const int speed = job.has_stragglers ? stage * job.num_pipelines + pipeline : stage;
+      steps_.push_back({.position = stage * job.num_micro_batches + micro_batch,
+                        .worker = job.WorkerOf(stage, pipeline),
+                        .action_class = speed * 4 + static_cast<int>(Order::KindOf(op))});
     }
   }
 
@@ -65,40 +67,69 @@ class Passes {
 
  private:
   struct Step {
-    std::int32_t slot;
-    std::int16_t stage;
-    ActionKind kind;
+    std::int32_t position;  // stage * N + micro-batch
     std::int32_t worker;
+    std::int32_t action_class;
+  };
+  // Actions of one kind and stage, and of one worker where some are slow.
+  struct ActionClass {
     Ticks duration;
+    Ticks input_send;
+    std::int32_t stage;
+    ActionKind kind;
+    bool has_input;  // from another stage
   };
 
+  void MakeClasses() {
+    const int speeds = job_.has_stragglers ? job_.num_pipelines : 1;
+    for (int stage = 0; stage < job_.num_stages; ++stage) {
+      for (int k = 0; k < speeds; ++k) {
+        const int pipeline =
+            job_.has_stragglers ? k : job_.live[At(job_.column[At(stage)])].front();
+        for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackwardInput,
+                                      ActionKind::kBackwardWeight, ActionKind::kBackward}) {
+          const bool forward = kind == ActionKind::kForward;
+          const bool has_input =
+              forward ? stage > 0
+                      : kind != ActionKind::kBackwardWeight && stage + 1 < job_.num_stages;
+          const Ticks send = !has_input ? 0
+                             : forward  ? job_.send_forward[At(stage - 1)]
+                                        : job_.send_backward[At(stage)];
+          classes_.push_back({.duration = job_.durations[At(stage * job_.num_pipelines + pipeline)]
+                                                        [static_cast<std::size_t>(kind)],
+                              .input_send = send,
+                              .stage = stage,
+                              .kind = kind,
+                              .has_input = has_input});
+        }
+      }
+    }
+  }
+
   void RunStep(const Step& step) {
-    Ticks start = worker_free_[At(step.worker)];
-    const std::size_t slot = At(step.slot);
-    const auto stage = static_cast<std::size_t>(step.stage);
-    if (step.kind == ActionKind::kForward) {
-      start = std::max(start, release_[stage]);
-      if (stage > 0) start = std::max(start, forward_end_[slot - 1] + job_.send_forward[stage - 1]);
-      forward_end_[slot] = start + step.duration;
-      worker_free_[At(step.worker)] = start + step.duration;
+    const ActionClass& own = classes_[At(step.action_class)];
+    Ticks& free = worker_free_[At(step.worker)];
+    const std::size_t at = At(step.position);
+    const std::size_t stage_stride = At(job_.num_micro_batches);
+    Ticks start = free;
+    if (own.kind == ActionKind::kForward) {
+      start = std::max(start, release_[At(own.stage)]);
+      if (own.has_input) start = std::max(start, forward_end_[at - stage_stride] + own.input_send);
+      free = forward_end_[at] = start + own.duration;
       return;
     }
-    if (step.kind != ActionKind::kBackwardWeight) {
-      if (stage + 1 < stage_end_.size()) {
-        start = std::max(start, backward_end_[slot + 1] + job_.send_backward[stage]);
-      }
-      backward_end_[slot] = start + step.duration;
-    }
-    const Ticks end = start + step.duration;
-    worker_free_[At(step.worker)] = end;
-    if (step.kind != ActionKind::kBackwardInput)
-      stage_end_[stage] = std::max(stage_end_[stage], end);
+    if (own.has_input) start = std::max(start, backward_end_[at + stage_stride] + own.input_send);
+    free = start + own.duration;
+    if (own.kind != ActionKind::kBackwardWeight) backward_end_[at] = free;
+    Ticks& stage_end = stage_end_[At(own.stage)];
+    if (own.kind != ActionKind::kBackwardInput) stage_end = std::max(stage_end, free);
   }
 
   const FlatJob& job_;
+  std::vector<ActionClass> classes_;
   std::vector<Step> steps_;
-  std::vector<Ticks> forward_end_;   // by slot
-  std::vector<Ticks> backward_end_;  // by slot, of I or B
+  std::vector<Ticks> forward_end_;   // by position
+  std::vector<Ticks> backward_end_;  // by position, of I or B
   std::vector<Ticks> worker_free_;
   std::vector<Ticks> release_;
   std::vector<Ticks> stage_end_;  // last W or B
@@ -213,6 +244,60 @@ PlanFigures EvaluateOrder(const FlatJob& job, const Order& order) {
   }
   figures.period = high;
   return figures;
+}
+
+Status CheckOrder(const FlatJob& job, const Order& order) {
+  if (order.pipeline.size() != At(job.num_slots()) || order.ops.size() != job.num_actions()) {
+    return absl::InternalError(
+        fmt::format("the order has {} actions, must have {}", order.ops.size(), job.num_actions()));
+  }
+  std::vector<bool> alive(At(job.num_workers()), false);
+  for (int column = 0; column < job.num_columns; ++column) {
+    for (const int k : job.live[At(column)]) alive[At(column * job.num_pipelines + k)] = true;
+  }
+  enum : std::uint8_t { kForwardDone = 1, kInputDone = 2, kWeightDone = 4, kAllDone = 7 };
+  std::vector<std::uint8_t> done(At(job.num_slots()) + 1, 0);
+  for (const std::uint32_t op : order.ops) {
+    const std::size_t slot = At(Order::SlotOf(op));
+    if (slot >= order.pipeline.size()) return absl::InternalError(fmt::format("slot {}", slot));
+    const int stage = static_cast<int>(slot) % job.num_stages;
+    const bool has_gradient = stage + 1 == job.num_stages || (done[slot + 1] & kInputDone) != 0;
+    bool legal = order.pipeline[slot] >= 0 && order.pipeline[slot] < job.num_pipelines &&
+                 alive[At(job.WorkerOf(stage, order.pipeline[slot]))];
+    std::uint8_t now_done = kForwardDone;
+    switch (Order::KindOf(op)) {
+      case ActionKind::kForward:
+        legal = legal && done[slot] == 0 && (stage == 0 || (done[slot - 1] & kForwardDone) != 0);
+        break;
+      case ActionKind::kBackwardInput:
+        legal = legal && job.decoupled && done[slot] == kForwardDone && has_gradient;
+        now_done = kInputDone;
+        break;
+      case ActionKind::kBackwardWeight:
+        legal = legal && job.decoupled && done[slot] == (kForwardDone | kInputDone);
+        now_done = kWeightDone;
+        break;
+      case ActionKind::kBackward:
+        legal = legal && !job.decoupled && done[slot] == kForwardDone && has_gradient;
+        now_done = kInputDone | kWeightDone;
+        break;
+      case ActionKind::kReduceGrad:
+      case ActionKind::kValidate:
+      case ActionKind::kStep:
+        legal = false;
+    }
+    if (!legal) {
+      return absl::InternalError(fmt::format("action {} of slot {} (stage {}) breaks a rule",
+                                             std::string(KindText(Order::KindOf(op))), slot,
+                                             stage));
+    }
+    done[slot] |= now_done;
+  }
+  const bool all =
+      std::all_of(done.begin(), done.end() - 1, [](std::uint8_t d) { return d == kAllDone; });
+  if (!all) return absl::InternalError("the order leaves actions out");
+  if (!FitsMemory(job, order)) return absl::InternalError("the order exceeds a capacity");
+  return OkStatus();
 }
 
 bool FitsMemory(const FlatJob& job, const Order& order) {

@@ -37,6 +37,12 @@ struct Order {
 // Figures of `order`: period and makespan by planner.md's passes. `order` must be topological.
 PlanFigures EvaluateOrder(const FlatJob& job, const Order& order);
 
+// Proves an order legal by the rules of docs/PLAN_FORMAT.md, written independently of the timing
+// and of the generators: every micro-batch has its F, I and W (or F and B) once at every stage, on
+// one live worker, each after what it needs (so nothing deadlocks), within the capacities. Error:
+// kInternal naming the first action that breaks a rule.
+Status CheckOrder(const FlatJob& job, const Order& order);
+
 // True if no worker ever holds more than its capacity. A property of the order alone.
 bool FitsMemory(const FlatJob& job, const Order& order);
 

@@ -8,13 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "recycle/plan/timeline.h"
-#include "recycle/plan/validate.h"
 #include "recycle/planner/adaptive.h"
 #include "recycle/planner/baselines.h"
-#include "recycle/planner/bounds.h"
 #include "recycle/planner/flat_job.h"
 #include "recycle/planner/order.h"
+#include "recycle/planner/plan_builder.h"
 
 namespace recycle {
 namespace {
@@ -138,22 +136,7 @@ StatusOr<Plan> MakePlan(const PlanRequest& request) {
   }
   RC_ASSIGN_OR_RETURN(const FlatJob job, MakeFlatJob(effective));
   RC_ASSIGN_OR_RETURN(const Order order, MakeOrder(effective, job));
-  Plan plan;
-  plan.parallel = request.parallel;
-  plan.micro_batches = request.micro_batches;
-  plan.failed = request.failed;
-  std::sort(plan.failed.begin(), plan.failed.end());
-  plan.options = effective.options;
-  plan.costs = request.costs;
-  plan.slow = request.slow;
-  plan.workers = ToSchedule(job, order);
-  plan.method = std::string(MethodText(request.method));
-  AddStepActions(plan);
-  RC_ASSIGN_OR_RETURN(const PlanFigures figures, ComputeFigures(plan));
-  plan.makespan = figures.makespan;
-  plan.period = figures.period;
-  plan.lower_bound = LowerBound(job);
-  return plan;
+  return BuildPlan(effective, job, order);
 }
 
 StatusOr<Ticks> FaultFreeOneFOneBPeriod(const PlanRequest& request) {

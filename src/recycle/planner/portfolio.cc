@@ -9,39 +9,57 @@
 
 namespace recycle {
 
-std::optional<Recipe> TryPolicies(const FlatJob& job, Affinity affinity,
-                                  std::span<const Policy> policies, BestOrder& best) {
+void RecipeBook::Add(Recipe recipe) {
+  const auto same = std::find_if(recipes_.begin(), recipes_.end(), [&](const Recipe& known) {
+    return known.affinity == recipe.affinity && known.policy.surrogate == recipe.policy.surrogate;
+  });
+  if (same == recipes_.end()) {
+    recipes_.push_back(std::move(recipe));
+  } else if (recipe.period < same->period) {
+    *same = std::move(recipe);
+  }
+}
+
+std::vector<Recipe> RecipeBook::Sorted() const {
+  std::vector<Recipe> sorted = recipes_;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Recipe& a, const Recipe& b) { return a.period < b.period; });
+  return sorted;
+}
+
+void TryPolicies(const FlatJob& job, Affinity affinity, std::span<const Policy> policies,
+                 BestOrder& best, RecipeBook& book) {
   std::array<std::unique_ptr<ListScheduler>, kNumSurrogates> schedulers;
-  std::optional<Recipe> found;
   Order order;
   for (const Policy& policy : policies) {
-    if (best.AtBound()) break;
+    if (best.AtBound()) return;
     if (IsRedundantSurrogate(job, policy.surrogate)) continue;
     auto& scheduler = schedulers[static_cast<std::size_t>(policy.surrogate)];
     if (scheduler == nullptr) {
       scheduler =
           std::make_unique<ListScheduler>(job, MakeSurrogate(job, policy.surrogate), affinity);
     }
-    const DispatchRules rules = MakeRules(policy, job, scheduler->times());
-    if (!scheduler->Run(rules, order)) continue;
-    const Ticks period = best.Offer(order);
-    if (!found.has_value() || period < found->period) {
-      found = Recipe{
-          .affinity = affinity, .surrogate = policy.surrogate, .rules = rules, .period = period};
-    }
+    if (!scheduler->Run(MakeRules(policy, job, scheduler->times()), order)) continue;
+    book.Add({.affinity = affinity,
+              .policy = policy,
+              .climbed = std::nullopt,
+              .period = best.Offer(order)});
   }
-  return found;
 }
 
-std::optional<Recipe> Better(std::optional<Recipe> a, std::optional<Recipe> b) {
-  if (!a.has_value()) return b;
-  if (!b.has_value()) return a;
-  return b->period < a->period ? std::move(b) : std::move(a);
+void ClimbFromAll(const FlatJob& job, BestOrder& best, RecipeBook& book) {
+  constexpr std::size_t kLeaders = 2;
+  const int runs = RunBudget(job);
+  const int first_runs = std::max(1, runs / 6);
+  for (const Recipe& start : book.Sorted()) book.Add(HillClimb(job, start, first_runs, 0, best));
+  std::vector<Recipe> leaders = book.Sorted();
+  leaders.resize(std::min(leaders.size(), kLeaders));
+  for (const Recipe& start : leaders) book.Add(HillClimb(job, start, runs, 1, best));
 }
 
 int RunBudget(const FlatJob& job) {
   constexpr std::int64_t kRuns = 600;
-  constexpr std::int64_t kActions = 4'000;
+  constexpr std::int64_t kActions = 10'000;
   const auto actions = static_cast<std::int64_t>(job.num_actions());
   return static_cast<int>(kRuns * kActions / std::max(actions, kActions));
 }

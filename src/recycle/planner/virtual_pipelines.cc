@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -104,20 +103,20 @@ StatusOr<PipelineTemplate> MakeTemplate(const FlatJob& job, int micro_batches,
                                         TemplateEffort effort) {
   const FlatJob single = SinglePipeline(job, micro_batches);
   BestOrder best(single);
-  std::optional<Recipe> recipe = TryPolicies(single, Affinity::kPool, HeadPolicies(), best);
+  RecipeBook book;
+  TryPolicies(single, Affinity::kPool, HeadPolicies(), best, book);
   if (effort == TemplateEffort::kFull && !best.AtBound()) {
-    recipe = Better(recipe, TryPolicies(single, Affinity::kPool, GridSample(single), best));
-    if (recipe.has_value()) recipe = HillClimb(single, *recipe, RunBudget(single), best);
+    TryPolicies(single, Affinity::kPool, GridSample(single), best, book);
+    ClimbFromAll(single, best, book);
   }
-  if (!recipe.has_value()) {
+  if (book.empty()) {
     return absl::FailedPreconditionError(
         fmt::format("no plan: every policy deadlocks within the capacities for {} micro-batches a "
-                    "pipeline (hint: "
-                    "raise capacity_bytes)",
+                    "pipeline (hint: raise capacity_bytes)",
                     micro_batches));
   }
   return PipelineTemplate{.micro_batches = micro_batches,
-                          .recipe = *std::move(recipe),
+                          .recipe = book.Sorted().front(),
                           .order = best.best()->order,
                           .figures = best.best()->figures,
                           .lower_bound = best.bound()};
@@ -125,9 +124,9 @@ StatusOr<PipelineTemplate> MakeTemplate(const FlatJob& job, int micro_batches,
 
 StatusOr<Order> RunRecipe(const FlatJob& job, int micro_batches, const Recipe& recipe) {
   const FlatJob single = SinglePipeline(job, micro_batches);
-  ListScheduler scheduler(single, MakeSurrogate(single, recipe.surrogate), recipe.affinity);
+  ListScheduler scheduler(single, MakeSurrogate(single, recipe.policy.surrogate), recipe.affinity);
   Order order;
-  if (!scheduler.Run(recipe.rules, order)) {
+  if (!scheduler.Run(RulesOf(recipe, single, scheduler.times()), order)) {
     return absl::FailedPreconditionError("the template's rules deadlock for this job's capacities");
   }
   return order;
