@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "recycle/plan/plan_json.h"
 #include "recycle/plan/test_plans.h"
 
 namespace recycle {
@@ -20,6 +25,20 @@ TEST(CheckPlan, AcceptsRightFiguresAndAbsentOnes) {
   EXPECT_EQ(report.peak_memory, 4);
   plan.makespan = plan.period = plan.lower_bound = 27 * kTicksPerUnit + 20;  // within 1e-6
   EXPECT_TRUE(CheckPlan(plan).ok());
+}
+
+TEST(CheckPlan, AcceptsTheExampleOfTheFormatsDocument) {
+  std::ifstream file("docs/PLAN_FORMAT.md");  // tests run at the root of the source
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string fence = "```json\n";
+  const std::size_t begin = page.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  const std::size_t end = page.find("```", begin + fence.size());
+  const StatusOr<Plan> plan =
+      PlanFromJson(page.substr(begin + fence.size(), end - begin - fence.size()));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(CheckPlan(*plan).errors, IsEmpty());
+  EXPECT_EQ(plan->workers, OneFOneBPlan(2, 2, 2).workers);
 }
 
 TEST(CheckPlan, NamesEveryFigureThatIsOff) {

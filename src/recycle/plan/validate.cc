@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "recycle/plan/deadlock.h"
+#include "recycle/plan/memory_meter.h"
 
 namespace recycle {
 namespace {
@@ -21,81 +22,6 @@ constexpr std::uint8_t kInputDone = 2;
 constexpr std::uint8_t kAllDone = 3;
 
 std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
-// The memory of one worker while its actions run in order. Micro-batches are counted, not summed
-// up, so that no rounding builds up.
-class MemoryMeter {
- public:
-  MemoryMeter(const Plan& plan, StageId column) : plan_(plan) {
-    stages_ = StagesOfColumn(plan.parallel, column);
-    held_.resize(stages_.size());
-  }
-
-  // Accounts for `action`; returns the bytes in use once an F has started, 0 for other kinds.
-  double Run(const Action& action) {
-    Held& held = HeldAt(action.stage);
-    switch (action.kind) {
-      case ActionKind::kForward:
-        ++held.full;
-        return InUse();
-      case ActionKind::kBackwardInput:
-        --held.full;
-        ++held.deferred;
-        return 0;
-      case ActionKind::kBackwardWeight:
-        --held.deferred;
-        return 0;
-      case ActionKind::kBackward:
-        --held.full;
-        return 0;
-      case ActionKind::kReduceGrad:
-      case ActionKind::kValidate:
-      case ActionKind::kStep:
-        return 0;
-    }
-    return 0;
-  }
-
-  // On a committed stage an F is a regeneration: it keeps its activation until its I has run, or
-  // not beyond its own end if none follows; nothing waits for a W.
-  double Regenerate(const Action& action, bool input_follows) {
-    Held& held = HeldAt(action.stage);
-    if (action.kind != ActionKind::kForward) {
-      if (held.full > 0) --held.full;
-      return 0;
-    }
-    ++held.full;
-    const double bytes = InUse();
-    if (!input_follows) --held.full;
-    return bytes;
-  }
-
- private:
-  struct Held {
-    std::int64_t full = 0;      // F started, neither I nor B ended
-    std::int64_t deferred = 0;  // I ended, W not
-  };
-
-  Held& HeldAt(StageId stage) {
-    std::size_t local = 0;
-    while (stages_[local] != stage) ++local;
-    return held_[local];
-  }
-
-  double InUse() const {
-    double bytes = 0;
-    for (std::size_t local = 0; local < stages_.size(); ++local) {
-      const StageCosts& costs = plan_.costs.stages[Size(stages_[local].value())];
-      bytes += static_cast<double>(held_[local].full) * costs.activation_bytes +
-               static_cast<double>(held_[local].deferred) * costs.deferred_bytes;
-    }
-    return bytes;
-  }
-
-  const Plan& plan_;
-  std::vector<StageId> stages_;
-  std::vector<Held> held_;
-};
 
 // Applies rules 0, 1, 2 and 4; rule 3 is deadlock.h's.
 class Checker {
@@ -337,10 +263,7 @@ class Checker {
     }
     progress.worker = static_cast<std::int32_t>(w);
     progress.last = reached;
-    const Action input{ActionKind::kBackwardInput, action.stage, action.micro_batch};
-    const auto rest = entry.actions.begin() + static_cast<std::ptrdiff_t>(*position);
-    return memory.Regenerate(
-        action, forward && std::find(rest, entry.actions.end(), input) != entry.actions.end());
+    return memory.Regenerate(entry.actions, *position);
   }
 
   // Rule 2 for step actions: REDUCE_GRAD after every W, STEP after it; VALIDATE between the two if
@@ -442,12 +365,21 @@ std::vector<double> PeakMemory(const Plan& plan) {
   peaks.reserve(plan.workers.size());
   for (const WorkerSchedule& entry : plan.workers) {
     MemoryMeter memory(plan, entry.worker.stage);
+    const auto committed = [&](const Action& action) {
+      return std::count(plan.committed.begin(), plan.committed.end(), action.stage) > 0;
+    };
     double peak = 0;
     for (const InitialState& state : plan.initial) {
       if (state.worker != entry.worker) continue;
-      for (const Action& action : state.done) peak = std::max(peak, memory.Run(action));
+      for (const Action& action : state.done) {
+        if (!committed(action)) peak = std::max(peak, memory.Run(action));
+      }
     }
-    for (const Action& action : entry.actions) peak = std::max(peak, memory.Run(action));
+    for (std::size_t p = 0; p < entry.actions.size(); ++p) {
+      const Action& action = entry.actions[p];
+      peak = std::max(peak,
+                      committed(action) ? memory.Regenerate(entry.actions, p) : memory.Run(action));
+    }
     peaks.push_back(peak);
   }
   return peaks;
