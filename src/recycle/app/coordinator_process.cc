@@ -137,6 +137,7 @@ Status CoordinatorProcess::Listen() {
 
 ExitCode CoordinatorProcess::Run() {
   recorder_.JobStarted();
+  Apply(TimePassed{});  // the time to join begins
   while (!end_) {
     const std::optional<TimePoint> deadline = core_.NextDeadline();
     Wait(deadline);
@@ -144,7 +145,8 @@ ExitCode CoordinatorProcess::Run() {
     if (!end_ && deadline && clock_.Now() >= *deadline) Apply(TimePassed{});
     PublishStatus();
   }
-  AwaitExits();
+  const bool in_order = end_->how == EndJob::How::kDone || end_->how == EndJob::How::kStopped;
+  if (in_order) AwaitExits();  // else nobody was told to leave, and the launcher ends them
   const bool every_fault_fired = recorder_.JobOver(*end_, CountTraffic());
   return CodeOf(*end_, every_fault_fired);
 }

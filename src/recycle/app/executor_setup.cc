@@ -1,12 +1,19 @@
 #include "recycle/app/executor_setup.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "recycle/app/child_process.h"
+#include "recycle/app/commands.h"
+#include "recycle/app/corpus_process.h"
 #include "recycle/app/event_writer.h"
 #include "recycle/app/job_conversion.h"
+#include "recycle/app/report_error.h"
 
 namespace recycle {
 
@@ -26,27 +33,16 @@ std::chrono::milliseconds HeartbeatInterval(const JobConfig& config) {
 }
 
 Status WriteCorpusFile(const PreparedCorpus& corpus, const RunFolder& folder) {
-  Json json;
-  json["token_file"] = corpus.token_file;
-  json["tokenizer_model"] = corpus.tokenizer_model;
-  json["num_tokens"] = corpus.num_tokens;
-  return WriteFileAtomically(folder.Corpus(), json.dump(2) + "\n");
+  return WriteFileAtomically(folder.Corpus(), ToJson(corpus).dump(2) + "\n");
 }
 
 StatusOr<PreparedCorpus> ReadCorpusFile(const RunFolder& folder) {
   RC_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(folder.Corpus()));
-  try {
-    const Json json = Json::parse(text);
-    PreparedCorpus corpus;
-    corpus.token_file = json.at("token_file");
-    corpus.tokenizer_model = json.at("tokenizer_model");
-    corpus.num_tokens = json.at("num_tokens");
-    corpus.reused = true;
-    return corpus;
-  } catch (const Json::exception& error) {
-    return absl::DataLossError(
-        fmt::format("'{}' is damaged: {}; start a new run", folder.Corpus(), error.what()));
-  }
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  StatusOr<PreparedCorpus> corpus = PreparedCorpusFromJson(json);
+  if (corpus.ok()) return corpus;
+  return absl::DataLossError(fmt::format("'{}' is damaged: {}; start a new run", folder.Corpus(),
+                                         std::string(corpus.status().message())));
 }
 
 StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFolder& folder,
@@ -80,6 +76,17 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.agent = agent;
   options.agent_pid = agent_pid;
   return options;
+}
+
+int RunExecutorProcess(const ExecutorArguments& arguments) {
+  std::vector<std::string> words = {ProgramFolder() + "/recycle-executor", "run"};
+  words.insert(words.end(), arguments.arguments.begin(), arguments.arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  return ReportError(absl::NotFoundError(fmt::format(
+      "program '{}' cannot be started ({}); build it first", words[0], std::strerror(errno))));
 }
 
 }  // namespace recycle

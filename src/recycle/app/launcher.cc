@@ -18,6 +18,7 @@
 
 #include "recycle/app/child_process.h"
 #include "recycle/app/commands.h"
+#include "recycle/app/corpus_process.h"
 #include "recycle/app/dry_run.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/launcher_link.h"
@@ -30,6 +31,12 @@ namespace recycle {
 namespace {
 
 constexpr std::string_view kCoordinator = "coordinator";
+
+// "agent 0" logs to logs/agent-0.log.
+std::string LogName(std::string process) {
+  std::replace(process.begin(), process.end(), ' ', '-');
+  return process;
+}
 
 // Where prepared corpora are kept between runs.
 StatusOr<std::string> CacheFolder() {
@@ -61,7 +68,7 @@ Status FillFolder(const JobConfig& config, const RunFolder& folder, Terminal& te
   RC_ASSIGN_OR_RETURN(options.cache_dir, CacheFolder());
   RC_ASSIGN_OR_RETURN(
       const PreparedCorpus corpus,
-      PrepareCorpus(options, [&](const std::string& message) { terminal.Print(message); }));
+      PrepareCorpusInChild(options, [&](const std::string& message) { terminal.Print(message); }));
   RC_RETURN_IF_ERROR(WriteCorpusFile(corpus, folder));
   return WriteFileAtomically(folder.Config(), ToYaml(config));
 }
@@ -157,7 +164,7 @@ Status Launcher::StartAgents(const std::string& address) {
 
 Status Launcher::Loop() {
   Status status;
-  while (!coordinator_status_ && !killed_ && status.ok()) {
+  while (!coordinator_status_ && !killed_ && status.ok() && start_failure_.ok()) {
     pollfd ready[] = {{signals_, POLLIN, 0}, {coordinator_, POLLIN, 0}};
     if (poll(ready, 2, TimeoutMs()) < 0 && errno != EINTR) {
       return absl::InternalError(fmt::format("poll: errno {}", errno));
@@ -172,7 +179,7 @@ Status Launcher::Loop() {
       killed_ = true;
     }
   }
-  return status;
+  return status.ok() ? start_failure_ : status;
 }
 
 void Launcher::ReadCoordinator(Status& status) {
@@ -236,6 +243,11 @@ void Launcher::OnChildrenEnded() {
     if (child == children_.end()) continue;  // an orphan of an agent
     if (child->name == kCoordinator) {
       coordinator_status_ = wait_status;
+    } else if (WIFEXITED(wait_status) &&
+               WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kUsage)) {
+      // It never got as far as to have workers: nobody else would notice.
+      start_failure_ = absl::NotFoundError(fmt::format(
+          "{} cannot start; its log is {}", child->name, folder_.Log(LogName(child->name))));
     } else if (!coordinator_status_) {
       terminal_.Print(fmt::format("{} (pid {}) ended: {}; its workers die with it", child->name,
                                   pid, DescribeWaitStatus(wait_status)));

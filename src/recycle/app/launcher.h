@@ -68,6 +68,7 @@ class Launcher {
   LineSplitter lines_;
   std::vector<Child> children_;            // running; the coordinator is the first one started
   std::optional<int> coordinator_status_;  // wait status, once it ended
+  Status start_failure_;                   // an agent that cannot do its work at all
   std::optional<int> stop_signal_;         // the first SIGINT or SIGTERM
   std::optional<TimePoint> grace_over_;
   bool killed_ = false;  // by a second signal or the end of the grace
