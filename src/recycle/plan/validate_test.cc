@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "recycle/plan/test_plans.h"
@@ -49,107 +48,119 @@ TEST(Validate, AcceptsEveryRandomLegalPlan) {
   }
 }
 
-// Each mutation breaks one rule of a legal plan; all of them must be noticed.
+// ---- Mutations: each breaks one rule of a legal plan; false if it does not apply to the plan ----
+
+std::ptrdiff_t At(std::size_t position) { return static_cast<std::ptrdiff_t>(position); }
+
+bool RemoveAction(Prng& prng, Plan& plan) {
+  const auto [entry, position] = PickAction(prng, plan);
+  entry->actions.erase(entry->actions.begin() + At(position));
+  return true;
+}
+
+bool RunActionTwice(Prng& prng, Plan& plan) {
+  const auto [entry, position] = PickAction(prng, plan);
+  const Action action = entry->actions[position];
+  entry->actions.insert(entry->actions.begin() + At(position) + 1, action);
+  return true;
+}
+
+bool MoveActionToPeer(Prng& prng, Plan& plan) {
+  const auto [entry, position] = PickAction(prng, plan);
+  for (WorkerSchedule& peer : plan.workers) {
+    if (&peer == entry || peer.worker.stage != entry->worker.stage) continue;
+    peer.actions.insert(peer.actions.begin(), entry->actions[position]);
+    entry->actions.erase(entry->actions.begin() + At(position));
+    return true;
+  }
+  return false;
+}
+
+bool PutBackwardBeforeForward(Prng& prng, Plan& plan) {
+  const auto [entry, position] = PickAction(prng, plan);
+  if (entry->actions[position].kind == ActionKind::kForward) return false;
+  std::rotate(entry->actions.begin(), entry->actions.begin() + At(position),
+              entry->actions.begin() + At(position) + 1);
+  return true;
+}
+
+bool ReduceBeforeTheLastWeight(Prng& prng, Plan& plan) {
+  std::vector<Action>& actions = PickAction(prng, plan).first->actions;
+  const auto reduce = std::find_if(actions.begin(), actions.end(), [](const Action& action) {
+    return action.kind == ActionKind::kReduceGrad;
+  });
+  std::rotate(actions.begin(), reduce, reduce + 1);
+  return true;
+}
+
+bool ForgetStep(Prng& prng, Plan& plan) {
+  PickAction(prng, plan).first->actions.pop_back();
+  return true;
+}
+
+bool NameForeignStage(Prng& prng, Plan& plan) {
+  if (plan.parallel.pipeline == 1) return false;
+  const auto [entry, position] = PickAction(prng, plan);
+  Action& action = entry->actions[position];
+  action.stage = StageId((action.stage.value() + 1) % plan.parallel.pipeline);
+  return true;
+}
+
+bool NameMissingMicroBatch(Prng& prng, Plan& plan) {
+  const auto [entry, position] = PickAction(prng, plan);
+  entry->actions[position].micro_batch.index = plan.micro_batches;
+  return true;
+}
+
+bool ListLiveWorkerAsFailed(Prng& prng, Plan& plan) {
+  plan.failed.push_back(plan.workers[Pick(prng, plan.workers.size())].worker);
+  std::sort(plan.failed.begin(), plan.failed.end());
+  return true;
+}
+
+bool LeaveOutWorker(Prng& prng, Plan& plan) {
+  plan.workers.erase(plan.workers.begin() + At(Pick(prng, plan.workers.size())));
+  return true;
+}
+
+bool SayCoupled(Prng& /*prng*/, Plan& plan) {
+  const bool applies = plan.options.decoupled;
+  plan.options.decoupled = false;
+  return applies;
+}
+
+bool TakeAByteOfMemory(Prng& /*prng*/, Plan& plan) {
+  const std::vector<double> peaks = PeakMemory(plan);
+  const auto peak = std::max_element(peaks.begin(), peaks.end());
+  if (*peak < 1) return false;
+  const WorkerId worker = plan.workers[static_cast<std::size_t>(peak - peaks.begin())].worker;
+  plan.costs.stages[static_cast<std::size_t>(worker.stage.value())].capacity_bytes = *peak - 1;
+  return true;
+}
+
+struct Mutation {
+  const char* name;
+  int rule;
+  bool (*apply)(Prng&, Plan&);
+};
+
 TEST(Validate, NoticesEveryMutationOfLegalPlans) {
-  struct Mutation {
-    const char* name;
-    int rule;
-    std::function<bool(Prng&, Plan&)> apply;  // false: does not apply to this plan
-  };
-  const std::vector<Mutation> mutations = {
-      {"remove an action", 1,
-       [](Prng& prng, Plan& plan) {
-         const auto [entry, position] = PickAction(prng, plan);
-         entry->actions.erase(entry->actions.begin() + static_cast<std::ptrdiff_t>(position));
-         return true;
-       }},
-      {"run an action twice", 1,
-       [](Prng& prng, Plan& plan) {
-         const auto [entry, position] = PickAction(prng, plan);
-         entry->actions.insert(entry->actions.begin() + static_cast<std::ptrdiff_t>(position) + 1,
-                               entry->actions[position]);
-         return true;
-       }},
-      {"move an action to a peer", 1,
-       [](Prng& prng, Plan& plan) {
-         const auto [entry, position] = PickAction(prng, plan);
-         for (WorkerSchedule& peer : plan.workers) {
-           if (&peer == entry || peer.worker.stage != entry->worker.stage) continue;
-           peer.actions.insert(peer.actions.begin(), entry->actions[position]);
-           entry->actions.erase(entry->actions.begin() + static_cast<std::ptrdiff_t>(position));
-           return true;
-         }
-         return false;
-       }},
-      {"put a backward before its forward", 2,
-       [](Prng& prng, Plan& plan) {
-         const auto [entry, position] = PickAction(prng, plan);
-         const Action action = entry->actions[position];
-         if (action.kind == ActionKind::kForward) return false;
-         entry->actions.erase(entry->actions.begin() + static_cast<std::ptrdiff_t>(position));
-         entry->actions.insert(entry->actions.begin(), action);
-         return true;
-       }},
-      {"reduce before the last W", 2,
-       [](Prng& prng, Plan& plan) {
-         std::vector<Action>& actions = PickAction(prng, plan).first->actions;
-         const auto reduce = std::find_if(actions.begin(), actions.end(), [](const Action& a) {
-           return a.kind == ActionKind::kReduceGrad;
-         });
-         std::rotate(actions.begin(), reduce, reduce + 1);
-         return true;
-       }},
-      {"forget a step", 1,
-       [](Prng& prng, Plan& plan) {
-         PickAction(prng, plan).first->actions.pop_back();
-         return true;
-       }},
-      {"name a stage of another worker", 1,
-       [](Prng& prng, Plan& plan) {
-         if (plan.parallel.pipeline == 1) return false;
-         const auto [entry, position] = PickAction(prng, plan);
-         Action& action = entry->actions[position];
-         action.stage = StageId((action.stage.value() + 1) % plan.parallel.pipeline);
-         return true;
-       }},
-      {"name a micro-batch that does not exist", 0,
-       [](Prng& prng, Plan& plan) {
-         const auto [entry, position] = PickAction(prng, plan);
-         entry->actions[position].micro_batch.index = plan.micro_batches;
-         return true;
-       }},
-      {"list a live worker as failed", 0,
-       [](Prng& prng, Plan& plan) {
-         plan.failed.push_back(plan.workers[Pick(prng, plan.workers.size())].worker);
-         std::sort(plan.failed.begin(), plan.failed.end());
-         return true;
-       }},
-      {"leave out a worker", 0,
-       [](Prng& prng, Plan& plan) {
-         plan.workers.erase(plan.workers.begin() +
-                            static_cast<std::ptrdiff_t>(Pick(prng, plan.workers.size())));
-         return true;
-       }},
-      {"use I and W in a coupled plan", 0,
-       [](Prng&, Plan& plan) {
-         const bool applies = plan.options.decoupled;
-         plan.options.decoupled = false;
-         return applies;
-       }},
-      {"one byte too little memory", 4,
-       [](Prng&, Plan& plan) {
-         const std::vector<double> peaks = PeakMemory(plan);
-         const auto peak = std::max_element(peaks.begin(), peaks.end());
-         if (*peak < 1) return false;
-         const WorkerId worker =
-             plan.workers[static_cast<std::size_t>(peak - peaks.begin())].worker;
-         plan.costs.stages[static_cast<std::size_t>(worker.stage.value())].capacity_bytes =
-             *peak - 1;
-         return true;
-       }},
+  constexpr Mutation kMutations[] = {
+      {"remove an action", 1, RemoveAction},
+      {"run an action twice", 1, RunActionTwice},
+      {"move an action to a peer", 1, MoveActionToPeer},
+      {"put a backward before its forward", 2, PutBackwardBeforeForward},
+      {"reduce before the last W", 2, ReduceBeforeTheLastWeight},
+      {"forget a step", 1, ForgetStep},
+      {"name a stage of another worker", 1, NameForeignStage},
+      {"name a micro-batch that does not exist", 0, NameMissingMicroBatch},
+      {"list a live worker as failed", 0, ListLiveWorkerAsFailed},
+      {"leave out a worker", 0, LeaveOutWorker},
+      {"use I and W in a coupled plan", 0, SayCoupled},
+      {"one byte too little memory", 4, TakeAByteOfMemory},
   };
   Prng prng(22);
-  for (const Mutation& mutation : mutations) {
+  for (const Mutation& mutation : kMutations) {
     int applied = 0;
     for (int i = 0; i < 60; ++i) {
       Plan plan = RandomPlan(prng, {});
