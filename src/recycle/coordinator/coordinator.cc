@@ -11,67 +11,11 @@
 namespace recycle {
 namespace {
 
-// "1 worker", "5 workers".
-std::string NumWorkers(std::size_t number) {
-  return fmt::format("{} worker{}", number, number == 1 ? "" : "s");
-}
-
 std::string LinkText(const Link& link) {
   return fmt::format("{}-{}", ToString(link.first), ToString(link.second));
 }
 
 }  // namespace
-
-std::string_view CauseText(LossCause cause) {
-  switch (cause) {
-    case LossCause::kLink:
-      return "link";
-    case LossCause::kProcess:
-      return "process";
-    case LossCause::kWords:
-      return "words";
-    case LossCause::kNotice:
-      return "notice";
-    case LossCause::kSilence:
-      return "silence";
-    case LossCause::kProgress:
-      return "progress";
-  }
-  RC_CHECK(false) << "cause " << static_cast<int>(cause);
-  return "";
-}
-
-Status CoordinatorOptions::Validate() const {
-  const auto at_least_one = [](const char* name, int value) {
-    if (value >= 1) return OkStatus();
-    return absl::InvalidArgumentError(fmt::format("{} is {}; it must be at least 1", name, value));
-  };
-  RC_RETURN_IF_ERROR(at_least_one("parallel.data", parallel.data));
-  RC_RETURN_IF_ERROR(at_least_one("parallel.pipeline", parallel.pipeline));
-  RC_RETURN_IF_ERROR(at_least_one("micro_batches", micro_batches));
-  RC_RETURN_IF_ERROR(at_least_one("iterations", iterations));
-  const auto positive = [](const char* name, Duration value) {
-    if (value > Duration::zero()) return OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("{} is {} ms; it must be above 0", name, ToMilliseconds(value)));
-  };
-  RC_RETURN_IF_ERROR(positive("failure_timeout", failure_timeout));
-  RC_RETURN_IF_ERROR(positive("ask_timeout", ask_timeout));
-  RC_RETURN_IF_ERROR(positive("join_timeout", join_timeout));
-  RC_RETURN_IF_ERROR(positive("link_fault_window", link_fault_window));
-  if (ask_timeout >= failure_timeout) {
-    return absl::InvalidArgumentError(
-        fmt::format("ask_timeout is {} ms and failure_timeout {} ms; an answer must be due before "
-                    "silence counts"
-                    " as death",
-                    ToMilliseconds(ask_timeout), ToMilliseconds(failure_timeout)));
-  }
-  if (link_faults_allowed < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("link_faults_allowed is {}; it must be at least 0", link_faults_allowed));
-  }
-  return OkStatus();
-}
 
 Coordinator::Coordinator(CoordinatorOptions options, MakePlanFunction make_plan,
                          std::vector<std::string> canonical_parameters)
@@ -90,13 +34,13 @@ Coordinator::Coordinator(CoordinatorOptions options, MakePlanFunction make_plan,
 
 std::vector<Effect> Coordinator::Step(const Event& event, TimePoint now) {
   if (phase_ == Phase::kOver) return {};
-  now_ = now;
-  if (!started_) started_ = now;
   // Much too late: this process itself was frozen or starved, and cannot call others silent for it.
   const auto deadline = NextDeadline();
   if (deadline && now > *deadline + options_.failure_timeout / 4) {
-    detection_.ForgiveGap(now - *deadline);
+    detection_.ForgiveGap(now - now_);
   }
+  now_ = now;
+  if (!started_) started_ = now;
   std::visit([this](const auto& e) { Handle(e); }, event);
   AbsorbFindings();
   Advance();
@@ -355,8 +299,7 @@ std::string Coordinator::GenerationReason() const {
   for (const Link& link : unrecorded_links_) {
     add(fmt::format("the link {} is made anew: both ends live", LinkText(link)));
   }
-  const std::string live = NumWorkers(roster_.Live().size());
-  add(ever_resumed_ ? live + " go on" : "start with " + live);
+  add(fmt::format("live workers: {}", roster_.Live().size()));
   return reason;
 }
 

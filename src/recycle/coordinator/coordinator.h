@@ -30,6 +30,7 @@
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
 #include "recycle/coordinator/completion.h"
+#include "recycle/coordinator/coordinator_options.h"
 #include "recycle/coordinator/detection.h"
 #include "recycle/coordinator/events.h"
 #include "recycle/coordinator/roster.h"
@@ -37,20 +38,6 @@
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
-
-struct CoordinatorOptions {
-  Parallelism parallel;
-  int micro_batches = 1;
-  int iterations = 1;
-  Duration failure_timeout = std::chrono::seconds(2);  // silence that counts as death
-  Duration ask_timeout = std::chrono::milliseconds(50);
-  Duration join_timeout = std::chrono::seconds(30);  // for all workers to say hello
-  int link_faults_allowed = 2;                       // the next one within the window removes
-  Duration link_fault_window = std::chrono::seconds(60);
-
-  // Error: kInvalidArgument naming the field, its value and the rule.
-  Status Validate() const;
-};
 
 // A plan for the given dead places; handed in by app so that the core knows no planner.
 using MakePlanFunction = std::function<StatusOr<Plan>(const std::vector<WorkerId>& failed)>;
@@ -156,9 +143,8 @@ class Coordinator {
   std::vector<WorkerId> unresumed_losses_;
   std::vector<Link> unresumed_links_;
 
-  // Of the Step in progress.
-  TimePoint now_;
-  std::vector<Effect> effects_;
+  TimePoint now_;                // of the newest Step
+  std::vector<Effect> effects_;  // of the Step in progress
 };
 
 }  // namespace recycle

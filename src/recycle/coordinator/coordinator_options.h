@@ -1,0 +1,29 @@
+// What the coordinator's core is told about the job, and its time-outs.
+#ifndef RECYCLE_COORDINATOR_COORDINATOR_OPTIONS_H_
+#define RECYCLE_COORDINATOR_COORDINATOR_OPTIONS_H_
+
+#include <chrono>
+
+#include "recycle/base/clock.h"
+#include "recycle/base/status.h"
+#include "recycle/plan/plan.h"
+
+namespace recycle {
+
+struct CoordinatorOptions {
+  Parallelism parallel;
+  int micro_batches = 1;
+  int iterations = 1;
+  Duration failure_timeout = std::chrono::seconds(2);  // silence that counts as death
+  Duration ask_timeout = std::chrono::milliseconds(50);
+  Duration join_timeout = std::chrono::seconds(30);  // for all workers to say hello
+  int link_faults_allowed = 2;                       // the next one within the window removes
+  Duration link_fault_window = std::chrono::seconds(60);
+
+  // Error: kInvalidArgument naming the field, its value and the rule.
+  Status Validate() const;
+};
+
+}  // namespace recycle
+
+#endif  // RECYCLE_COORDINATOR_COORDINATOR_OPTIONS_H_

@@ -1,0 +1,358 @@
+// Scenarios of the coordinator as transcripts: testdata/*.txt hold what is told to it ("> " lines)
+// and what it does about it (indented lines). RECYCLE_REWRITE=1 writes them anew; a reviewer reads
+// the difference.
+//
+// Between events the workers that live send heartbeats every 200 ms until `freeze`, and TimePassed
+// is sent whenever the coordinator's deadline is due: the transcripts show only what comes of it.
+#include "recycle/coordinator/coordinator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "recycle/base/check.h"
+#include "recycle/coordinator/testing_plan.h"
+
+namespace recycle {
+namespace {
+
+constexpr Duration kHeartbeat = std::chrono::milliseconds(200);
+const std::filesystem::path kFolder = "src/recycle/coordinator/testdata";
+
+std::string Join(const std::vector<WorkerId>& workers) {
+  std::vector<std::string> texts;
+  for (const WorkerId worker : workers) texts.push_back(ToString(worker));
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+Heartbeat Beat(int version) {
+  return {.generation = Generation(1), .version = version, .peak_bytes = 1000};
+}
+
+Ledger MakeLedger(Generation generation, int version, bool holds_norm) {
+  return {.generation = generation, .version = version, .holds_norm = holds_norm, .endpoints = {}};
+}
+
+// --- effects as text
+
+std::string Text(const Prepare& m) {
+  std::string text = fmt::format("prepare g{}", m.generation.value());
+  if (!m.dead.empty()) text += " dead " + Join(m.dead);
+  for (const auto& [a, b] : m.relinked) text += " relink " + ToString(a) + "-" + ToString(b);
+  return text;
+}
+std::string Text(const Resume& m) {
+  return fmt::format("resume g{} {} iteration {}", m.generation.value(),
+                     m.finish_step ? "and finish" : "from the start of", m.iteration);
+}
+std::string Text(const Ask& m) { return fmt::format("ask {}", m.nonce); }
+std::string Text(const Fence& m) { return "fence (" + m.reason + ")"; }
+std::string Text(const StopRequest& /*m*/) { return "stop request"; }
+std::string Text(const Leave& /*m*/) { return "leave"; }
+
+std::string Text(const StoreRecord& e) {
+  std::string text = fmt::format("store g{}: {}", e.record.generation.value(), e.record.reason);
+  for (const LostWorker& lost : e.record.lost) {
+    text +=
+        fmt::format("\n      lost {}: {}, detected by {}, first sign at {:.0f} ms, iteration {}",
+                    ToString(lost.worker), CauseText(lost.cause), lost.detected_by,
+                    ToMilliseconds(lost.first_signal.time_since_epoch()), lost.iteration);
+  }
+  return text;
+}
+std::string Text(const AnnounceResumed& e) {
+  std::string text = fmt::format(
+      "all resumed g{} {:.0f} ms after the decision: iteration {}, lost {}", e.generation.value(),
+      ToMilliseconds(e.since_decision), e.iteration, e.lost_iterations);
+  if (e.rerouted_actions > 0) text += fmt::format(", rerouted {} actions:", e.rerouted_actions);
+  for (const auto& [worker, number] : e.rerouted_micro_batches) {
+    text += fmt::format(" {} to {}", number, ToString(worker));
+  }
+  return text;
+}
+std::string Text(const AnnounceIteration& e) {
+  return fmt::format("iteration {} done, {} workers, peak of stage 0: {} bytes", e.done.iteration,
+                     e.workers_live, e.peak_bytes.at(0));
+}
+std::string Text(const AnnounceJoined& e) { return "joined " + ToString(e.worker); }
+std::string Text(const AnnouncePlan& e) {
+  return fmt::format("plan of g{} without [{}]", e.generation.value(), Join(e.plan->failed));
+}
+std::string Text(const AnnounceLinkRestored& e) {
+  return fmt::format("link {}-{} restored", ToString(e.a), ToString(e.b));
+}
+std::string Text(const AnnounceFault& e) {
+  return fmt::format("fault {} {} at {}", e.report.index, e.report.fired ? "fired" : "missed",
+                     ToString(e.worker));
+}
+std::string Text(const EndJob& e) {
+  constexpr const char* kHow[] = {"done", "stopped", "stage lost", "join timeout", "failed"};
+  std::string text = fmt::format("end of the job: {} after {} iterations ({})",
+                                 kHow[static_cast<int>(e.how)], e.iterations, e.reason);
+  if (!e.parameters_sha256.empty()) text += "\n      parameters " + e.parameters_sha256;
+  return text;
+}
+std::string Text(const SendTo& e) {
+  return std::visit([](const auto& message) { return Text(message); }, e.message);
+}
+
+// --- the script
+
+class Script {
+ public:
+  std::string Run(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with(" ")) continue;  // what was done the last time
+      output_ += line + "\n";
+      if (!line.starts_with("> ")) continue;
+      words_.str(line.substr(2));
+      words_.clear();
+      Command();
+    }
+    return output_;
+  }
+
+ private:
+  std::string Word() {
+    std::string word;
+    words_ >> word;
+    return word;
+  }
+  // The rest of the line as workers; none named: every member that lives.
+  std::vector<WorkerId> Workers() {
+    std::vector<WorkerId> workers;
+    for (std::string word; words_ >> word;) workers.push_back(ParseWorkerId(word).value());
+    return workers.empty() ? coordinator_->view().live : workers;
+  }
+  WorkerId Worker() { return ParseWorkerId(Word()).value(); }
+  int Number() { return std::stoi(Word()); }
+
+  void Command() {
+    const std::string command = Word();
+    if (command == "job") return StartJob();
+    if (command == "start") return StartTraining();
+    if (command == "at") return AdvanceTo(TimePoint(std::chrono::milliseconds(Number())));
+    if (command == "sleep-until") return SleepUntil(TimePoint(std::chrono::milliseconds(Number())));
+    if (command == "hello") return SayHello();
+    if (command == "stored") return Send(RecordStored{Generation(Number())});
+    if (command == "stop") return Send(StopWanted{});
+    if (command == "closed") return Send(StreamClosed{Worker()});
+    if (command == "exit") return Exit(Worker());
+    if (command == "agent-lost") {
+      const int agent = Number();
+      return Send(AgentLost{agent, Workers()});
+    }
+    if (command == "freeze") {
+      frozen_.insert(Worker());
+      return;
+    }
+    if (command == "view") {
+      const Coordinator::View view = coordinator_->view();
+      output_ += fmt::format("    {} g{} live [{}] iteration {} loss {}\n", view.phase,
+                             view.generation.value(), Join(view.live), view.iteration,
+                             view.loss.value_or(0));
+      return;
+    }
+    ExecutorCommand(command);
+  }
+
+  void ExecutorCommand(const std::string& command) {
+    if (command == "ledgers") return SendLedgers();
+    if (command == "resumed") {
+      const Generation generation(Number());
+      for (const WorkerId worker : Workers()) From(worker, Resumed{generation});
+      return;
+    }
+    const WorkerId worker = Worker();
+    if (command == "beat") return From(worker, Beat(Number()));
+    if (command == "ledger") return SendLedger(worker);
+    if (command == "link") {
+      Word();  // "->"
+      const WorkerId peer = Worker();
+      return From(worker, LinkBroken{Generation(Number()), peer, "reset"});
+    }
+    if (command == "still-here") return From(worker, StillHere{.nonce = Number()});
+    if (command == "words") return From(worker, LastWords{.message = Word()});
+    if (command == "fault") return From(worker, FaultReport{.index = Number(), .fired = true});
+    if (command == "done") return SendDone(worker);
+    if (command == "finished") return SendFinished(worker);
+    RC_CHECK(false) << "script: no command " << command;
+  }
+
+  void StartJob() {
+    const int data = Number();
+    const int pipeline = Number();
+    CoordinatorOptions options;
+    options.parallel = {.data = data, .pipeline = pipeline};
+    options.micro_batches = 2;
+    options.iterations = Number();
+    make_plan_ = PlanMaker(options.parallel, options.micro_batches);
+    coordinator_.emplace(options, make_plan_, std::vector<std::string>{"wte", "head"});
+    for (int k = 0; k < data; ++k) {
+      for (int i = 0; i < pipeline; ++i) all_.push_back({PipelineId(k), StageId(i)});
+    }
+    Send(TimePassed{});
+  }
+
+  // The whole first round, unseen.
+  void StartTraining() {
+    const std::string before = output_;
+    for (const WorkerId worker : all_) From(worker, Hello{worker, 100});
+    Send(RecordStored{Generation(1)});
+    for (const WorkerId worker : all_) From(worker, MakeLedger(Generation(1), 0, false));
+    for (const WorkerId worker : all_) From(worker, Resumed{Generation(1)});
+    output_ = before;
+  }
+
+  // The coordinator itself does not run until then: nothing reaches it, and its timers are late.
+  void SleepUntil(TimePoint to) {
+    now_ = last_beat_ = to;
+    Send(TimePassed{});
+  }
+
+  void SayHello() {
+    std::vector<WorkerId> workers;
+    for (std::string word; words_ >> word;) workers.push_back(ParseWorkerId(word).value());
+    for (const WorkerId worker : workers.empty() ? all_ : workers) From(worker, Hello{worker, 100});
+  }
+
+  void Exit(WorkerId worker) {
+    frozen_.insert(worker);
+    Send(FromAgent{ExecutorExited{worker, 100, SIGKILL}, worker.pipeline.value() % 2});
+  }
+
+  // ledgers <generation> <version>: from every live member.
+  void SendLedgers() {
+    const Generation generation(Number());
+    const int version = Number();
+    for (const WorkerId worker : coordinator_->view().live) {
+      From(worker, MakeLedger(generation, version, false));
+    }
+  }
+
+  // ledger <worker> <generation> <version> [norm]
+  void SendLedger(WorkerId worker) {
+    const Generation generation(Number());
+    const int version = Number();
+    From(worker, MakeLedger(generation, version, Word() == "norm"));
+  }
+
+  void SendDone(WorkerId worker) {
+    IterationDone done;
+    done.iteration = Number();
+    done.results = {{.micro_batch = {}, .executed_by = {}, .loss_sum = 30, .tokens = 10}};
+    From(worker, done);
+  }
+
+  // finished <worker> <version> [hash of wte]
+  void SendFinished(WorkerId worker) {
+    Finished finished;
+    finished.version = Number();
+    const std::string hash = Word();
+    finished.parameter_sha256["wte"] = hash.empty() ? "aa" : hash;
+    finished.parameter_sha256["head"] = "bb";
+    From(worker, finished);
+  }
+
+  void From(WorkerId worker, ExecutorMessage message) {
+    Send(FromExecutor{worker, std::move(message)});
+  }
+
+  void Send(const Event& event) { Print(coordinator_->Step(event, now_)); }
+
+  void AdvanceTo(TimePoint to) {
+    while (now_ < to) {
+      const TimePoint beat = last_beat_ + kHeartbeat;
+      const auto deadline = coordinator_->NextDeadline();
+      if (deadline && *deadline <= std::min(beat, to)) {
+        now_ = std::max(now_, *deadline);
+        Send(TimePassed{});
+      } else if (beat <= to) {
+        now_ = last_beat_ = beat;
+        for (const WorkerId worker : coordinator_->view().live) {
+          if (!frozen_.contains(worker)) From(worker, Beat(0));
+        }
+      } else {
+        now_ = to;
+      }
+    }
+  }
+
+  // Equal messages to several workers become one line.
+  void Print(const std::vector<Effect>& effects) {
+    std::vector<std::pair<std::string, std::vector<WorkerId>>> lines;
+    for (const Effect& effect : effects) {
+      const std::string text = std::visit([](const auto& e) { return Text(e); }, effect);
+      const auto* send = std::get_if<SendTo>(&effect);
+      const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto& line) {
+        return send != nullptr && !line.second.empty() && line.first == text;
+      });
+      if (same != lines.end()) {
+        same->second.push_back(send->worker);
+      } else {
+        lines.emplace_back(
+            text, send == nullptr ? std::vector<WorkerId>() : std::vector<WorkerId>{send->worker});
+      }
+    }
+    for (const auto& [text, receivers] : lines) {
+      output_ += fmt::format("    {:.0f} ms: {}", ToMilliseconds(now_.time_since_epoch()), text);
+      if (!receivers.empty()) {
+        const bool everybody = receivers == coordinator_->view().live && receivers.size() > 1;
+        output_ += " -> " + (everybody ? "all live" : Join(receivers));
+      }
+      output_ += "\n";
+    }
+  }
+
+  std::string output_;
+  std::istringstream words_;
+  MakePlanFunction make_plan_;
+  std::optional<Coordinator> coordinator_;
+  std::vector<WorkerId> all_;
+  std::set<WorkerId> frozen_;
+  TimePoint now_;
+  TimePoint last_beat_;
+};
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class CoordinatorTranscript : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CoordinatorTranscript, IsAsReviewed) {
+  const std::filesystem::path path = kFolder / (GetParam() + ".txt");
+  const std::string reviewed = ReadFile(path);
+  const std::string played = Script().Run(reviewed);
+  if (std::getenv("RECYCLE_REWRITE") != nullptr) {
+    std::ofstream(path) << played;
+  } else {
+    EXPECT_EQ(played, reviewed) << "rewrite with RECYCLE_REWRITE=1 and review";
+  }
+}
+
+std::vector<std::string> Transcripts() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
+    names.push_back(file.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(, CoordinatorTranscript, ::testing::ValuesIn(Transcripts()),
+                         [](const auto& transcript) { return transcript.param; });
+
+}  // namespace
+}  // namespace recycle
