@@ -175,10 +175,11 @@ void Channel::WakeAll(const std::string& why) {
   }
 }
 
-// `status` with the reason why the channel broke in place of gloo's words about the operation.
+// `status` with the reason why the channel broke in place of gloo's words about the operation. A
+// waiter that gloo itself woke can be here before WakeAll; its words are the reason then.
 Status Channel::Explain(const Status& status) {
-  if (status.ok()) return status;
   const std::lock_guard lock(mutex_);
+  if (status.ok() || why_broken_.empty()) return status;
   return absl::UnavailableError(why_broken_);
 }
 
