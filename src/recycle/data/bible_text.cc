@@ -1,32 +1,57 @@
 #include "recycle/data/bible_text.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cerrno>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "recycle/data/file_io.h"
 
 namespace recycle {
 namespace {
 
-// What a command prints to standard output, and its wait status.
-struct CommandOutput {
+// What a program prints to standard output, and its wait status.
+struct ProgramOutput {
   std::string text;
   int wait_status = 0;
 };
 
-StatusOr<CommandOutput> RunCommand(const std::string& command) {
-  FILE* pipe = popen(command.c_str(), "re");
-  if (pipe == nullptr) return ErrnoStatus("running", command);
-  CommandOutput output;
-  std::array<char, 1 << 16> buffer;
-  while (const std::size_t got = fread(buffer.data(), 1, buffer.size(), pipe)) {
-    output.text.append(buffer.data(), got);
+// Runs `program`, found on PATH, without input, and waits for its end. Errors: the operating
+// system's.
+StatusOr<ProgramOutput> RunProgram(std::string program, std::vector<std::string> arguments) {
+  std::array<int, 2> pipe_ends{};
+  if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) return ErrnoStatus("making a pipe to", program);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::vector<char*> argv = {program.data()};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(pipe_ends[1]);
+  if (error != 0) {
+    close(pipe_ends[0]);
+    return absl::ErrnoToStatus(error, "running " + program);
   }
-  output.wait_status = pclose(pipe);
+  StatusOr<std::string> text = ReadAll(pipe_ends[0], program);
+  close(pipe_ends[0]);
+  ProgramOutput output;
+  while (waitpid(child, &output.wait_status, 0) < 0 && errno == EINTR) {
+  }
+  RC_RETURN_IF_ERROR(text.status());
+  output.text = *std::move(text);
   return output;
 }
 
@@ -48,10 +73,11 @@ std::string StripLabels(std::string_view labelled) {
 }  // namespace
 
 StatusOr<std::string> ReadBibleText(const std::string& program) {
-  const std::string command = program + " -f gen1:1-rev22:21 </dev/null 2>/dev/null";
-  RC_ASSIGN_OR_RETURN(const CommandOutput output, RunCommand(command));
-  std::string text = StripLabels(output.text);
-  if (output.wait_status == 0 && !text.empty()) return text;
+  const StatusOr<ProgramOutput> output = RunProgram(program, {"-f", "gen1:1-rev22:21"});
+  if (output.ok() && output->wait_status == 0) {
+    std::string text = StripLabels(output->text);
+    if (!text.empty()) return text;
+  }
   return absl::NotFoundError(fmt::format(
       "data.text is {}: the program `{}` did not print the text; install it by `apt-get "
       "install bible-kjv bible-kjv-text`, or set data.text to a file of your own",

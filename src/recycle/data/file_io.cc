@@ -34,19 +34,23 @@ Status ErrnoStatus(std::string_view doing, const std::string& path) {
   return absl::ErrnoToStatus(errno, fmt::format("{} {}", doing, path));
 }
 
-StatusOr<std::string> ReadFile(const std::string& path) {
-  File file(path, O_RDONLY);
-  if (file.fd() < 0) return ErrnoStatus("opening", path);
+StatusOr<std::string> ReadAll(int fd, const std::string& name) {
   std::string content;
   constexpr std::size_t kChunkBytes = 1 << 20;
   while (true) {
     const std::size_t size = content.size();
     content.resize(size + kChunkBytes);
-    const ssize_t got = read(file.fd(), content.data() + size, kChunkBytes);
-    if (got < 0 && errno != EINTR) return ErrnoStatus("reading", path);
+    const ssize_t got = read(fd, content.data() + size, kChunkBytes);
+    if (got < 0 && errno != EINTR) return ErrnoStatus("reading", name);
     content.resize(size + static_cast<std::size_t>(got > 0 ? got : 0));
     if (got == 0) return content;
   }
+}
+
+StatusOr<std::string> ReadFile(const std::string& path) {
+  const File file(path, O_RDONLY);
+  if (file.fd() < 0) return ErrnoStatus("opening", path);
+  return ReadAll(file.fd(), path);
 }
 
 Status WriteFile(const std::string& path, std::string_view content) {

@@ -12,6 +12,8 @@ namespace recycle {
 // The status of the last failed system call: "opening PATH: No such file or directory".
 Status ErrnoStatus(std::string_view doing, const std::string& path);
 
+// All that is left to read from `fd`, which `name` names in errors.
+StatusOr<std::string> ReadAll(int fd, const std::string& name);
 StatusOr<std::string> ReadFile(const std::string& path);
 // Creates or replaces `path`. After an error the file may be partial.
 Status WriteFile(const std::string& path, std::string_view content);

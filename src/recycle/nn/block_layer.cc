@@ -1,8 +1,8 @@
+#include "recycle/nn/block_layer.h"
+
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <fmt/format.h>
-
-#include "recycle/nn/layer.h"
 
 namespace recycle {
 namespace {

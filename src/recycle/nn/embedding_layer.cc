@@ -1,11 +1,11 @@
+#include "recycle/nn/embedding_layer.h"
+
 #include <ATen/ops/add.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/sum.h>
 
 #include <unordered_map>
 #include <vector>
-
-#include "recycle/nn/layer.h"
 
 namespace recycle {
 namespace {

@@ -1,9 +1,10 @@
+#include "recycle/nn/head_layer.h"
+
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/nll_loss_forward.h>
 
 #include "recycle/base/check.h"
-#include "recycle/nn/layer.h"
 
 namespace recycle {
 namespace {

@@ -14,7 +14,6 @@
 #include <string>
 
 #include "recycle/nn/dropout.h"
-#include "recycle/nn/model_options.h"
 #include "recycle/nn/operators.h"
 #include "recycle/nn/parameter.h"
 
@@ -49,12 +48,8 @@ class Layer {
   virtual LayerOutput Forward(const LayerInput& in) const = 0;
 };
 
+// Finds a parameter of the stage; it must exist.
 using ParameterLookup = std::function<Parameter&(const std::string& name)>;
-
-std::unique_ptr<Layer> MakeEmbeddingLayer(const ParameterLookup& parameter);
-std::unique_ptr<Layer> MakeBlockLayer(const ModelOptions& options, int layer,
-                                      const ParameterLookup& parameter);
-std::unique_ptr<Layer> MakeHeadLayer(const ModelOptions& options, const ParameterLookup& parameter);
 
 }  // namespace recycle
 

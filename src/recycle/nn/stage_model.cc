@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/nn/block_layer.h"
+#include "recycle/nn/embedding_layer.h"
+#include "recycle/nn/head_layer.h"
 #include "recycle/nn/initial_value.h"
 #include "recycle/nn/layer.h"
 
