@@ -11,10 +11,11 @@ namespace recycle {
 namespace {
 
 constexpr std::int32_t kKinds = 4;  // F, I, W, B
-// States of an action without a position; from kFirstWaiter down: which worker waits for it.
+// What stands for an output that has no position: it is there anyway (the phantom's position);
+// nobody has it; from kFirstWaiter down: a worker waits for it.
+constexpr std::int32_t kAvailable = 0;
 constexpr std::int32_t kAbsent = -1;
-constexpr std::int32_t kAvailable = -2;
-constexpr std::int32_t kFirstWaiter = -3;
+constexpr std::int32_t kFirstWaiter = -2;
 constexpr Ticks kForEver = std::numeric_limits<Ticks>::min() / 2;
 
 std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
@@ -59,8 +60,7 @@ class PlanCompiler {
     RC_RETURN_IF_ERROR(CheckMagnitudes());
     LayOutStages();
     AddCosts();
-    slots_.assign(Size(stages_) * Size(plan_.parallel.data) * Size(plan_.micro_batches),
-                  Slot{kAbsent, kAbsent, kAbsent});
+    ClearSlots();
     RC_RETURN_IF_ERROR(MarkAvailable());
     RC_RETURN_IF_ERROR(PlaceAll());
     CollectLastActions();
@@ -161,10 +161,29 @@ class PlanCompiler {
     }
   }
 
-  Slot& SlotOf(std::int32_t stage, MicroBatch micro_batch) {
-    return slots_[(Size(micro_batch.home.value()) * Size(stages_) + Size(stage)) *
-                      Size(plan_.micro_batches) +
-                  Size(micro_batch.index)];
+  // Rows of M slots, a row for each pipeline and stage, with a row before the first stage and one
+  // after the last whose outputs are always there: neighbours are one row apart, without
+  // exceptions.
+  Slot& SlotOf(std::int32_t stage, MicroBatch b) {
+    return slots_[(Size(b.home.value()) * Size(stages_ + 2) + Size(stage + 1)) * RowSize() +
+                  Size(b.index)];
+  }
+  std::size_t RowSize() const { return Size(plan_.micro_batches); }
+
+  static std::size_t OutputIndex(ActionKind kind) { return kind == ActionKind::kForward ? 0 : 1; }
+
+  void FillRow(int pipeline, std::int32_t stage, std::int32_t state) {
+    std::fill_n(&SlotOf(stage, MicroBatch{PipelineId(pipeline), 0}), RowSize(),
+                Slot{{state, state}, kAbsent});
+  }
+
+  void ClearSlots() {
+    slots_.assign(Size(plan_.parallel.data) * Size(stages_ + 2) * RowSize(),
+                  Slot{{kAbsent, kAbsent}, kAbsent});
+    for (int k = 0; k < plan_.parallel.data; ++k) {
+      FillRow(k, -1, kAvailable);
+      FillRow(k, stages_, kAvailable);
+    }
   }
 
   bool InRange(const Action& action, int column) const {
@@ -184,16 +203,12 @@ class PlanCompiler {
       for (const Action& action : actions) {
         if (!HasMicroBatch(action.kind) || action.kind == ActionKind::kBackwardWeight) continue;
         if (!InRange(action, worker.stage.value())) return OutOfRange(worker, action);
-        Slot& slot = SlotOf(action.stage.value(), action.micro_batch);
-        (action.kind == ActionKind::kForward ? slot.forward : slot.input) = value;
+        SlotOf(action.stage.value(), action.micro_batch).outputs[OutputIndex(action.kind)] = value;
       }
       return OkStatus();
     };
     for (const StageId stage : plan_.committed) {
-      for (int k = 0; k < plan_.parallel.data; ++k) {
-        std::fill_n(&SlotOf(stage.value(), MicroBatch{PipelineId(k), 0}), plan_.micro_batches,
-                    Slot{kAvailable, kAvailable, kAbsent});
-      }
+      for (int k = 0; k < plan_.parallel.data; ++k) FillRow(k, stage.value(), kAvailable);
     }
     for (const InitialState& state : plan_.initial) {
       RC_RETURN_IF_ERROR(mark(state.worker, state.done, kAvailable));
@@ -231,8 +246,8 @@ class PlanCompiler {
   bool Advance(std::int32_t worker) {
     const std::int32_t column = plan_.workers[Size(worker)].worker.stage.value();
     Cursor& cursor = cursors_[Size(worker)];
-    constexpr std::ptrdiff_t kAhead =
-        8;  // two cache lines: hardware does not follow that many orders
+    // Two cache lines; there are more orders in turn than hardware follows.
+    constexpr std::ptrdiff_t kAhead = 8;
     if (cursor.end - cursor.next > kAhead) __builtin_prefetch(cursor.next + kAhead);
     for (; cursor.next != cursor.end; ++cursor.next) {
       const Action& action = *cursor.next;
@@ -254,44 +269,25 @@ class PlanCompiler {
   }
 
   Placing Place(std::int32_t worker, const Action& action) {
-    const std::int32_t s = action.stage.value();
-    Slot& slot = SlotOf(s, action.micro_batch);
-    switch (action.kind) {
-      case ActionKind::kForward:
-        if (s == 0) return PlaceAfter(0, worker, action, slot.forward, slot);
-        return PlaceAfter(SlotOf(s - 1, action.micro_batch).forward, worker, action, slot.forward,
-                          slot);
-      case ActionKind::kBackwardInput:
-      case ActionKind::kBackward:
-        if (!HasOwn(slot.forward, slot, worker))
-          return LacksOwn(worker, action, ActionKind::kForward);
-        if (s + 1 == stages_) return PlaceAfter(0, worker, action, slot.input, slot);
-        return PlaceAfter(SlotOf(s + 1, action.micro_batch).input, worker, action, slot.input,
-                          slot);
-      case ActionKind::kBackwardWeight:
-        if (!HasOwn(slot.input, slot, worker)) {
-          return LacksOwn(worker, action, ActionKind::kBackwardInput);
-        }
-        AddNode(0, worker, action);
-        return Placing::kPlaced;
-      case ActionKind::kReduceGrad:
-      case ActionKind::kValidate:
-      case ActionKind::kStep:
-        return Placing::kPlaced;
+    Slot* const slot = &SlotOf(action.stage.value(), action.micro_batch);
+    if (action.kind == ActionKind::kBackwardWeight) {
+      if (!HasOwn(*slot, 1, worker)) return LacksOwn(worker, action, ActionKind::kBackwardInput);
+      AddNode(kAvailable, worker, action);
+      return Placing::kPlaced;
     }
-    return Placing::kPlaced;
-  }
-
-  // Places an F, I or B whose state is `own` behind `input`, the position or state of what it takes
-  // from another stage.
-  Placing PlaceAfter(std::int32_t input, std::int32_t worker, const Action& action,
-                     std::int32_t& own, Slot& slot) {
-    if (own >= 0 || own == kAvailable) return Fail(Refuse(worker, action, "runs twice"));
-    if (input == kAvailable) input = 0;
+    const bool forward = action.kind == ActionKind::kForward;
+    if (!forward && !HasOwn(*slot, 0, worker)) {
+      return LacksOwn(worker, action, ActionKind::kForward);
+    }
+    const std::size_t index = OutputIndex(action.kind);
+    const Slot* const neighbour = forward ? slot - RowSize() : slot + RowSize();
+    const std::int32_t input = neighbour->outputs[index];
+    std::int32_t& own = slot->outputs[index];
+    if (own >= 0) return Fail(Refuse(worker, action, "runs twice"));
     if (input < 0) return Sleep(worker, action);
     if (own <= kFirstWaiter) ready_.push_back(kFirstWaiter - own);
     own = AddNode(input, worker, action);
-    if (action.kind == ActionKind::kForward) slot.worker = worker;
+    slot->worker = worker;
     return Placing::kPlaced;
   }
 
@@ -304,18 +300,17 @@ class PlanCompiler {
   }
 
   Placing Sleep(std::int32_t worker, const Action& action) {
-    const bool forward = action.kind == ActionKind::kForward;
-    Slot& from = SlotOf(action.stage.value() + (forward ? -1 : 1), action.micro_batch);
-    std::int32_t& input = forward ? from.forward : from.input;
+    const int step = action.kind == ActionKind::kForward ? -1 : 1;
+    std::int32_t& input =
+        SlotOf(action.stage.value() + step, action.micro_batch).outputs[OutputIndex(action.kind)];
     if (input <= kFirstWaiter) return Fail(Refuse(worker, action, "runs twice"));
     input = kFirstWaiter - worker;
     return Placing::kBlocked;
   }
 
-  // I and B need their F, W its I: placed before, on the same worker (or F was done before the
-  // plan).
-  static bool HasOwn(std::int32_t own, const Slot& slot, std::int32_t worker) {
-    return own == kAvailable || (own > 0 && (slot.worker == worker || slot.worker == kAbsent));
+  // I and B need their F, W its I: placed before, on the same worker or before the plan.
+  static bool HasOwn(const Slot& slot, std::size_t index, std::int32_t worker) {
+    return slot.outputs[index] >= 0 && (slot.worker == worker || slot.worker == kAbsent);
   }
 
   Placing LacksOwn(std::int32_t worker, const Action& action, ActionKind kind) {

@@ -55,11 +55,10 @@ class CompiledPlan {
     std::int32_t position = 0;
   };
   // A micro-batch at a stage while a plan is compiled: the positions of its F and of its I or B (or
-  // what holds them up), and the worker that ran its F. One record, so that a look-up costs one
+  // what holds them up), and the worker that ran them. One record, so that a look-up costs one
   // cache line.
   struct Slot {
-    std::int32_t forward = 0;
-    std::int32_t input = 0;
+    std::int32_t outputs[2] = {0, 0};
     std::int32_t worker = 0;
   };
   struct StepCosts {

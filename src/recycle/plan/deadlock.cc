@@ -94,7 +94,8 @@ class Run {
   void Advance(std::int32_t worker) {
     const std::vector<Action>& actions = plan_.workers[Size(worker)].actions;
     std::size_t& head = heads_[Size(worker)];
-    constexpr std::size_t kAhead = 8;  // two cache lines: hardware does not follow that many orders
+    // Two cache lines; there are more orders in turn than hardware follows.
+    constexpr std::size_t kAhead = 8;
     if (head + kAhead < actions.size()) __builtin_prefetch(&actions[head + kAhead]);
     for (; head < actions.size(); ++head) {
       if (!CanRun(worker, actions[head])) return;
