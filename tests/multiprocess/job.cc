@@ -70,7 +70,7 @@ std::string ConfigText(const JobOptions& o) {
 Job::Job(JobOptions options) : options_(std::move(options)) {
   std::string pattern = (std::filesystem::temp_directory_path() / "recycle-job-XXXXXX").string();
   folder_ = mkdtemp(pattern.data());
-  run_folder_ = folder_ / "run";
+  run_folder_ = options_.run_folder.empty() ? folder_ / "run" : options_.run_folder;
   WriteCorpus(folder_ / "corpus.txt");
   std::ofstream(folder_ / "job.yaml") << ConfigText(options_);
 }

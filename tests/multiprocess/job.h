@@ -37,6 +37,7 @@ struct JobOptions {
   int failure_timeout_ms = 2000;
   std::string method = "adaptive";
   std::vector<std::string> inject = {};
+  std::string run_folder = {};               // absolute; empty: in the job's own folder
   std::vector<std::string> arguments = {};  // further words of the command line
   std::function<void()> before_exec;   // runs in the child (async-signal-safe calls only)
 };

@@ -74,10 +74,8 @@ TEST_P(KillAtPoint, TrainingGoesOnWithTheSameNumbers) {
   const auto& [point, stage] = GetParam();
   JobOptions options = ThreeByThree();
   options.inject = {fmt::format("kill 1:{} at {} of iteration 3", stage, point)};
-  if (point == "heartbeat") {  // some iterations are shorter than the heartbeat's interval
-    options.inject = {fmt::format("kill 1:{} at heartbeat", stage)};
-    options.iterations = 40;
-  }
+  // The iteration has to be longer than the heartbeat's interval.
+  if (point == "heartbeat") options.inject.emplace_back("slow x300 0:0 at F of iteration 3 for 1s");
   Job job(options);
   job.Start();
   ASSERT_TRUE(job.AwaitEvents("worker_joined", 9)) << job.Output();
