@@ -104,7 +104,10 @@ std::vector<std::string> ListeningAddresses(const std::vector<pid_t>& pids) {
       std::vector<std::string> words(std::istream_iterator<std::string>(fields), {});
       if (words.size() < 10 || words[3] != "0A" || !inodes.contains(words[9])) continue;
       const std::string hex = words[1].substr(0, words[1].find(':'));
-      addresses.push_back(hex.size() == 8 ? Ipv4FromHex(hex) : "tcp6 " + hex);
+      // An IPv4 address mapped into IPv6 (::ffff:a.b.c.d) is that IPv4 address.
+      const bool mapped = hex.size() == 32 && hex.substr(0, 24) == "0000000000000000FFFF0000";
+      const bool is_ipv4 = hex.size() == 8 || mapped;
+      addresses.push_back(is_ipv4 ? Ipv4FromHex(hex.substr(hex.size() - 8)) : "tcp6 " + hex);
     }
   }
   return addresses;
