@@ -37,9 +37,9 @@ struct JobOptions {
   int failure_timeout_ms = 2000;
   std::string method = "adaptive";
   std::vector<std::string> inject = {};
-  std::string run_folder = {};               // absolute; empty: in the job's own folder
+  std::filesystem::path run_folder = {};    // absolute; empty: in the job's own folder
   std::vector<std::string> arguments = {};  // further words of the command line
-  std::function<void()> before_exec;   // runs in the child (async-signal-safe calls only)
+  std::function<void()> before_exec;        // runs in the child (async-signal-safe calls only)
 };
 
 class Job {
