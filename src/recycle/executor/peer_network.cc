@@ -70,9 +70,10 @@ StatusOr<Endpoints> PeerNetwork::Open(const Prepare& prepare) {
   CloseLinks(prepare);
   Endpoints endpoints;
   OpenLinks(endpoints);
-  RC_RETURN_IF_ERROR(OpenGroup(stage_group_, &PeerNetwork::InStage, endpoints));
+  RC_RETURN_IF_ERROR(OpenGroup(prepare.generation, stage_group_, &PeerNetwork::InStage, endpoints));
   if (options_.tied && options_.num_stages > 1 && InTiedUnit(options_.self)) {
-    RC_RETURN_IF_ERROR(OpenGroup(tied_group_, &PeerNetwork::InTiedUnit, endpoints));
+    RC_RETURN_IF_ERROR(
+        OpenGroup(prepare.generation, tied_group_, &PeerNetwork::InTiedUnit, endpoints));
   }
   return endpoints;
 }
@@ -111,15 +112,15 @@ void PeerNetwork::OpenLinks(Endpoints& endpoints) {
   if (!interrupt_.empty()) mesh_.Abort(absl::AbortedError(interrupt_));
 }
 
-Status PeerNetwork::OpenGroup(Group& group, bool (PeerNetwork::*belongs)(WorkerId) const,
-                              Endpoints& endpoints) {
+Status PeerNetwork::OpenGroup(Generation generation, Group& group,
+                              bool (PeerNetwork::*belongs)(WorkerId) const, Endpoints& endpoints) {
   group.ring.clear();
   std::copy_if(members_.begin(), members_.end(), std::back_inserter(group.ring),
                [&](WorkerId member) { return (this->*belongs)(member); });
   const auto self = std::find(group.ring.begin(), group.ring.end(), options_.self);
   if (self == group.ring.end()) {
     return absl::InternalError(fmt::format("Prepare of generation {} does not list its receiver {}",
-                                           expected_.value(), ToString(options_.self)));
+                                           generation.value(), ToString(options_.self)));
   }
   std::unique_ptr<ReduceGroup> old;
   {
@@ -129,7 +130,7 @@ Status PeerNetwork::OpenGroup(Group& group, bool (PeerNetwork::*belongs)(WorkerI
   old.reset();
   RC_ASSIGN_OR_RETURN(std::unique_ptr<ReduceGroup> opened,
                       ReduceGroup::Open(device_, static_cast<int>(self - group.ring.begin()),
-                                        static_cast<int>(group.ring.size()), expected_));
+                                        static_cast<int>(group.ring.size()), generation));
   for (auto& [rank, address] : opened->addresses()) {
     endpoints[NameOf(group.purpose, group.ring[static_cast<std::size_t>(rank)])] = address;
   }

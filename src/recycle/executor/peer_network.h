@@ -103,8 +103,8 @@ class PeerNetwork : public Interruptible {
   void ReportBroken(WorkerId peer, const std::string& error);
   void CloseLinks(const Prepare& prepare);
   void OpenLinks(Endpoints& endpoints);
-  Status OpenGroup(Group& group, bool (PeerNetwork::*belongs)(WorkerId) const,
-                   Endpoints& endpoints);
+  Status OpenGroup(Generation generation, Group& group,
+                   bool (PeerNetwork::*belongs)(WorkerId) const, Endpoints& endpoints);
   bool InStage(WorkerId worker) const { return worker.stage == options_.self.stage; }
   Status ConnectLinks(const Resume& resume);
   Status ConnectGroup(Group& group, const Resume& resume);
