@@ -62,10 +62,10 @@ std::vector<FaultStamp> FaultLedger::TakeNew() {
   return found;
 }
 
-std::optional<TimePoint> FaultLedger::TimeOfDeath(WorkerId worker) const {
-  std::optional<TimePoint> latest;
+std::optional<FaultStamp> FaultLedger::LethalTo(WorkerId worker) const {
+  std::optional<FaultStamp> latest;
   for (const FaultStamp& stamp : stamps_) {
-    if (Ends(stamp, worker)) latest = std::max(latest.value_or(stamp.time), stamp.time);
+    if (Ends(stamp, worker) && (!latest || stamp.time > latest->time)) latest = stamp;
   }
   return latest;
 }

@@ -42,9 +42,9 @@ class FaultLedger {
   // logged and left out.
   std::vector<FaultStamp> TakeNew();
 
-  // When the last fault fired that can end `worker` (kill or stop of itself or of its agent), among
-  // the stamps taken.
-  std::optional<TimePoint> TimeOfDeath(WorkerId worker) const;
+  // The last fault that can end `worker` (kill or stop of itself or of its agent), among the stamps
+  // taken.
+  std::optional<FaultStamp> LethalTo(WorkerId worker) const;
 
   // Indices of the faults without a stamp, among the stamps taken.
   std::vector<int> Missed() const;

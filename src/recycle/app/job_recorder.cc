@@ -101,14 +101,17 @@ void JobRecorder::OnGenerationStored(const GenerationRecord& record, const Decis
 void JobRecorder::WriteFailure(const LostWorker& lost, const DecisionTimes& times) {
   // Without an injector nobody knows when the fault happened: the first sign of it is the best
   // guess.
-  const TimePoint began =
-      std::min(faults_.TimeOfDeath(lost.worker).value_or(lost.first_signal), lost.first_signal);
+  // Nor which iteration it was in, if it died before it told: no earlier one than the first that is
+  // not done.
+  const std::optional<FaultStamp> fault = faults_.LethalTo(lost.worker);
+  const TimePoint began = std::min(fault ? fault->time : lost.first_signal, lost.first_signal);
+  const int iteration = fault ? fault->iteration : std::max(lost.iteration, iterations_done_) + 1;
   Json event = MakeEvent(clock_.UnixSeconds(), "failure_detected");
   event["worker"] = ToString(lost.worker);
   event["cause"] = CauseText(lost.cause);
   event["detected_by"] = lost.detected_by;
   event["detect_ms"] = ToMilliseconds(times.stored - began);
-  event["iteration"] = lost.iteration + 1;
+  event["iteration"] = iteration;
   event["signal_ms"] = ToMilliseconds(lost.first_signal - began);
   event["stored_ms"] = ToMilliseconds(times.stored - began);
   event["told_ms"] = ToMilliseconds(times.told - began);
@@ -200,6 +203,7 @@ void JobRecorder::OnIteration(const AnnounceIteration& announced) {
   last_progress_ = now;
   attempt_began_ = now;
   disturbed_ = false;
+  iterations_done_ = done.iteration + 1;
   iteration_ms_ = ToMilliseconds(iteration.elapsed);
   tokens_per_s_ =
       iteration_ms_ > 0 ? static_cast<double>(iteration.tokens) / iteration_ms_ * 1e3 : 0;

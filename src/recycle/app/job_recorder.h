@@ -98,6 +98,7 @@ class JobRecorder {
   std::optional<TimePoint> last_progress_;  // the last iteration's end, or the start of training
   std::optional<TimePoint> attempt_began_;  // of the open iteration
   bool disturbed_ = false;                  // a regroup fell into the open iteration
+  int iterations_done_ = 0;
   double tokens_per_s_ = 0;
   double iteration_ms_ = 0;
 };

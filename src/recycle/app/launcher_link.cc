@@ -37,7 +37,7 @@ void LauncherLink::Send(std::string_view kind, const Json& line) {
   message["line"] = line;
   const std::string text = message.dump() + "\n";
   if (outbox_.size() + text.size() > kOutboxBytes) {
-    LogWarning("the launcher does not listen; a line of kind '{}' is dropped", kind);
+    if (++dropped_ == 1) LogWarning("the launcher does not listen; lines for it are dropped");
     return;
   }
   outbox_ += text;

@@ -16,6 +16,7 @@
 #ifndef RECYCLE_APP_LAUNCHER_LINK_H_
 #define RECYCLE_APP_LAUNCHER_LINK_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -47,6 +48,7 @@ class LauncherLink {
  private:
   int descriptor_;
   std::string outbox_;
+  std::int64_t dropped_ = 0;
 };
 
 }  // namespace recycle

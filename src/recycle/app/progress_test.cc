@@ -1,0 +1,111 @@
+#include "recycle/app/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace recycle {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+JobConfig ThreeByTwo() {
+  JobConfig config;
+  config.model.sequence = 128;
+  config.parallel.data = 3;
+  config.parallel.pipeline = 2;
+  config.batch.micro_batch_size = 2;
+  config.batch.micro_batches = 4;
+  config.train.iterations = 80;
+  return config;
+}
+
+Json GenerationEvent(const std::vector<std::string>& live) {
+  Json event = MakeEvent(1, "generation");
+  event["live"] = live;
+  return event;
+}
+
+Json ResumedEvent(int lost_iterations, const Json& rerouted_to) {
+  Json event = MakeEvent(2, "resumed");
+  event["resume_ms"] = 44.6;
+  event["lost_iterations"] = lost_iterations;
+  event["iteration"] = 20;
+  event["rerouted_to"] = rerouted_to;
+  return event;
+}
+
+Json FailureEvent(const std::string& worker) {
+  Json event = MakeEvent(1.5, "failure_detected");
+  event["worker"] = worker;
+  event["cause"] = "process";
+  event["detected_by"] = "agent 0";
+  event["detect_ms"] = 23.4;
+  event["iteration"] = 20;
+  return event;
+}
+
+TEST(Progress, AFailureIsOneLineOnceTrainingHasResumed) {
+  Progress progress(ThreeByTwo(), "runs/x");
+  EXPECT_THAT(progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "1:1", "2:0", "2:1"})),
+              IsEmpty());
+  EXPECT_THAT(progress.OnEvent(ResumedEvent(0, Json::object())),
+              ElementsAre("every stage has 3 live workers or more: any 2 workers can be lost now"));
+  EXPECT_THAT(progress.OnEvent(FailureEvent("1:1")), IsEmpty());
+  progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "2:0", "2:1"}));
+  EXPECT_THAT(
+      progress.OnEvent(ResumedEvent(1, {{"0:1", 2}, {"2:1", 2}})),
+      ElementsAre("worker 1:1 lost in iteration 20 (its process ended), noticed by agent 0 after "
+                  "23 ms; micro-batches go to 0:1 (2), 2:1 (2); training resumed 45 ms later with "
+                  "5 workers, 1 iteration lost (iteration 20 starts again)",
+                  "every stage has 2 live workers or more: any 1 worker can be lost now"));
+  progress.OnEvent(FailureEvent("0:1"));
+  progress.OnEvent(GenerationEvent({"0:0", "1:0", "2:0", "2:1"}));
+  EXPECT_EQ(progress.OnEvent(ResumedEvent(0, {{"2:1", 8}})).back(),
+            "stage 1: 1 live worker, the next loss there ends the job");
+}
+
+TEST(Progress, IterationLinesAreMegatronsAndBrief) {
+  const Progress progress(ThreeByTwo(), "runs/x");
+  const Json metrics = {
+      {"iteration", 5},        {"loss", 9.123456},    {"tokens", 3072}, {"tokens_per_s", 12345.6},
+      {"iteration_ms", 400.0}, {"grad_norm", 1.2344}, {"lr", 1.5e-4},   {"workers_live", 6},
+      {"generation", 1}};
+  EXPECT_EQ(progress.LogLine(metrics),
+            "iteration        5/      80 | consumed samples:          120 | elapsed time per "
+            "iteration (ms): 400.0 | tokens per second: 12345.6 | learning rate: 1.500000E-04 | "
+            "global batch size:    24 | lm loss: 9.123456E+00 | grad norm: 1.234 | live workers: 6 "
+            "| generation: 1 |");
+  EXPECT_EQ(progress.LiveLine(metrics),
+            "iteration 5/80  loss 9.1235  12,346 tokens/s  6/6 workers  0:30 left");
+}
+
+TEST(Progress, TheEndSaysWhatChangedAndWhereToLook) {
+  Progress progress(ThreeByTwo(), "runs/x");
+  progress.OnEvent(FailureEvent("1:1"));
+  const Json summary = {{"first_loss", 8.31},
+                        {"final_loss", 4.52},
+                        {"iterations", 80},
+                        {"failures", 1},
+                        {"lost_iterations", 1},
+                        {"wall_s", 65.31},
+                        {"tokens_per_s", {{"fault_free", 12300.0}, {"now", 9840.0}}}};
+  EXPECT_THAT(
+      progress.Closing(summary),
+      ElementsAre("80 iterations in 65.3 s", "  loss      8.3100 at the start, 4.5200 at the end",
+                  "  failures  1 (1:1), 1 iteration lost",
+                  "  speed     12,300 tokens/s before the failure, 9,840 after it (80%)",
+                  "  look next runs/x/trace.json: open it at ui.perfetto.dev",
+                  "            recycle plan --dp 3 --pp 2 --microbatches 4 --failed 1:1 "
+                  "--html plan.html"));
+}
+
+TEST(Progress, NumbersForPeople) {
+  EXPECT_EQ(WithThousands(1234567), "1,234,567");
+  EXPECT_EQ(WithThousands(999), "999");
+  EXPECT_EQ(ClockText(3725), "1:02:05");
+  EXPECT_EQ(ClockText(59.6), "1:00");
+}
+
+}  // namespace
+}  // namespace recycle
