@@ -53,9 +53,7 @@ constexpr const char* kTrainFooter =
 constexpr std::array<std::string_view, 6> kPlannedCommands = {"simulate",   "profile", "chaos",
                                                               "checkpoint", "join",    "drain"};
 
-constexpr std::array<std::string_view, 8> kPlannedPlanOptions = {
-    "--failures", "--normalize",   "--profile", "--all-failures",
-    "--out-dir",  "--materialize", "--table",   "--export"};
+constexpr std::array<std::string_view, 2> kPlannedPlanOptions = {"--profile", "--export"};
 
 // The arguments of all commands and what the chosen one returned.
 struct Invocation {

@@ -191,7 +191,8 @@ ConfigKey MemoryCapKey() {
   const std::string path = "schedule.memory_cap";
   const auto read = [path](const YAML::Node& value, JobConfig& config) -> Status {
     const std::string text = value.IsScalar() ? value.Scalar() : DescribeValue(value);
-    RC_ASSIGN_OR_RETURN(config.schedule.memory_cap, ParseMemoryCap(text, path));
+    RC_ASSIGN_OR_RETURN(config.schedule.memory_cap,
+                        ParseMemoryCap(text, path, /*allow_auto=*/true));
     return OkStatus();
   };
   const auto write = [](const JobConfig& config) { return ToString(config.schedule.memory_cap); };
@@ -223,11 +224,11 @@ ConfigKey PlanFileKey() {
 Keys ScheduleKeys() {
   return {
       WordKey({"schedule.method", "",
-               "How the plan is made; after a failure it is adaptive, the "
-               "only one that re-routes."},
+               "How the plan is made; once a worker is dead, gpipe and 1f1b give way to "
+               "adaptive, for they cannot re-route."},
               RC_FIELD(schedule.method),
-              {{"adaptive", "gpipe", "1f1b"},
-               {"interleaved", "zb-h1", "zb-h2", "zb-v", "naive", "exact"}}),
+              {{"adaptive", "gpipe", "1f1b", "naive"},
+               {"interleaved", "zb-h1", "zb-h2", "zb-v", "exact"}}),
       BooleanKey({"schedule.decoupled", "",
                   "Backward for the input apart from backward for the "
                   "weights, so that the latter can fill bubbles."},
@@ -273,6 +274,31 @@ ConfigKey LogBytesKey() {
           "",   read, write};
 }
 
+// "auto" (off until snapshots are built) or 0 (off).
+ConfigKey SnapshotKey() {
+  const std::string path = "resilience.snapshot_every";
+  const std::string rule = "auto or 0 (1 or more: not built yet)";
+  const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
+    const std::string text = value.IsScalar() ? value.Scalar() : "";
+    config.resilience.snapshot_every = ParseInteger<int>(text);
+    if (text == "auto" || config.resilience.snapshot_every == 0) return OkStatus();
+    if (config.resilience.snapshot_every > 0) return NotBuiltYet(path, text, "auto");
+    return BadValue(path, DescribeValue(value), rule, "auto");
+  };
+  const auto write = [](const JobConfig& config) {
+    const std::optional<int>& every = config.resilience.snapshot_every;
+    return every ? std::to_string(*every) : "auto";
+  };
+  return {path,
+          rule,
+          "iterations",
+          "Snapshots of the state in peers' memory; 0 is never, and auto "
+          "is never until they are built.",
+          "",
+          read,
+          write};
+}
+
 Keys ResilienceKeys() {
   return {
       IntegerKey({"resilience.failure_timeout_ms", "ms", "Silence that counts as death."},
@@ -282,10 +308,7 @@ Keys ResilienceKeys() {
                        RC_FIELD(resilience.respawn_s), "never", "never (seconds: not built yet)"),
       PlannedNumberKey({"resilience.copy_mb_per_s", "MB/s", "Speed limit of state copies."},
                        RC_FIELD(resilience.copy_mb_per_s), "none", "none (numbers: not built yet)"),
-      PlannedNumberKey({"resilience.snapshot_every", "iterations",
-                        "Snapshots of the state in peers' memory; auto is off."},
-                       RC_FIELD(resilience.snapshot_every), "auto",
-                       "auto (numbers: not built yet)"),
+      SnapshotKey(),
       LogBytesKey(),
   };
 }

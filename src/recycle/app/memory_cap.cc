@@ -4,6 +4,7 @@
 
 #include "recycle/app/numbers.h"
 #include "recycle/base/check.h"
+#include "recycle/plan/nearest.h"
 #include "recycle/planner/cost_options.h"
 
 namespace recycle {
@@ -21,16 +22,16 @@ std::string ToString(const MemoryCap& cap) {
   return "none";
 }
 
-StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name) {
+StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name, bool allow_auto) {
   if (text == "none") return MemoryCap{MemoryCap::Kind::kNone};
-  if (text == "auto") return MemoryCap{MemoryCap::Kind::kAuto};
+  if (text == "auto" && allow_auto) return MemoryCap{MemoryCap::Kind::kAuto};
   if (text == "1f1b") return MemoryCap{MemoryCap::Kind::kOneFOneB};
   const std::optional<double> number = ParseReal(text);
   if (number && *number >= 1) return MemoryCap{MemoryCap::Kind::kMicroBatches, *number};
-  return absl::InvalidArgumentError(
-      fmt::format("{} is {}, but it must be auto, none, 1f1b or a number of 1 or more (a worker "
-                  "holds at least one micro-batch); the nearest valid choice is {}",
-                  name, text, number ? "1" : "none"));
+  return absl::InvalidArgumentError(fmt::format(
+      "{} is {}, but it must be {}none, 1f1b or a number of 1 or more (a worker holds at least one "
+      "micro-batch); the nearest valid choice is {}",
+      name, text, allow_auto ? "auto, " : "", number ? "1" : NearestName(text, {"none", "1f1b"})));
 }
 
 Status ApplyJobMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,

@@ -25,8 +25,9 @@ struct MemoryCap {
 // "none", "auto", "1f1b", or the number as short as it reads back equal.
 std::string ToString(const MemoryCap& cap);
 
-// The inverse. `name` is the option or key for messages. Error: kInvalidArgument, one sentence.
-StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name);
+// The inverse; "auto" only where a job says what a device has. `name` is the option or key for
+// messages. Error: kInvalidArgument, one sentence.
+StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name, bool allow_auto);
 
 // Sets the capacity of every worker in a job's costs. `device_bytes` is what one worker may use in
 // all; kAuto gives it minus the state of the worker's stages. Error: kInvalidArgument if that

@@ -25,7 +25,7 @@ inline CLI::Validator IntegerBetween(std::int64_t least, std::int64_t most) {
                        text, least, most,
                        std::clamp(wanted, static_cast<double>(least), static_cast<double>(most)));
   };
-  return {check, "INT"};
+  return {check, ""};
 }
 
 // A finite number above 0.
@@ -34,7 +34,7 @@ inline CLI::Validator PositiveReal() {
     if (ParseReal(text).value_or(0) > 0) return "";
     return fmt::format("{} is not a number above 0; the nearest valid choice is 1", text);
   };
-  return {check, "NUMBER"};
+  return {check, ""};
 }
 
 }  // namespace recycle

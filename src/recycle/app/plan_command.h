@@ -5,58 +5,15 @@
 #ifndef RECYCLE_APP_PLAN_COMMAND_H_
 #define RECYCLE_APP_PLAN_COMMAND_H_
 
-#include <optional>
 #include <ostream>
-#include <string>
-#include <vector>
 
-#include "recycle/base/ids.h"
+#include "recycle/app/plan_request.h"
 #include "recycle/base/status.h"
-#include "recycle/plan/plan.h"
-#include "recycle/planner/planner.h"
 
 namespace recycle {
 
-// The options as given; an empty text or absent value is an option that was not given.
-struct PlanArguments {
-  int dp = 0;
-  int pp = 0;
-  int microbatches = 0;
-  int tp = 1;
-  std::string failed;  // "1:2,0:3"
-  std::string cost;    // "F=1,I=1,W=1,send=0,opt=0,allreduce=0,deferred=1"
-  std::string memory_cap = "none";
-  std::string method = "adaptive";
-  bool no_decouple = false;
-  bool no_stagger = false;
-  std::string slow;  // "1:2=1.5,0:0=2"
-  std::optional<int> virtual_stages;
-  std::string affinity;
-  std::optional<double> time_limit_s;  // exact only
-  std::string out;
-  std::string trace;
-  std::string html;
-  bool text = false;
-  bool json = false;
-  bool operator==(const PlanArguments&) const = default;
-};
-
-// "1:2,0:3" as places of a job of `parallel`. `option` is named in messages. Error:
-// kInvalidArgument for a text that is no place, a place out of range or named twice.
-StatusOr<std::vector<WorkerId>> ParsePlaces(const std::string& option, const std::string& text,
-                                            const Parallelism& parallel);
-
-// "1:2=1.5,0:0=2" as stragglers. Error: kInvalidArgument as above, or for a factor that is not
-// above 0.
-StatusOr<std::vector<SlowWorker>> ParseSlowWorkers(const std::string& text,
-                                                   const Parallelism& parallel);
-
-// What the planner is asked. Error: kInvalidArgument, one sentence naming option, value, rule and
-// nearest valid choice; kUnimplemented for what is not built yet.
-StatusOr<PlanRequest> PlanRequestOf(const PlanArguments& arguments);
-
-// The command. Errors: as PlanRequestOf and MakePlan; kPermissionDenied for a file that cannot be
-// written.
+// The command, in all its forms. Errors: as PlanRequestOf and MakePlan; kPermissionDenied for a
+// file that cannot be written.
 Status RunPlanCommand(const PlanArguments& arguments, std::ostream& out);
 
 }  // namespace recycle

@@ -18,19 +18,19 @@ constexpr const char* kFooter =
 void AddJobOptions(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--dp", arguments.dp, "Data-parallel pipelines")
       ->check(IntegerBetween(1, 10'000))
-      ->type_name("")
+      ->type_name("N")
       ->required();
   command.add_option("--pp", arguments.pp, "Pipeline stages")
       ->check(IntegerBetween(1, 10'000))
-      ->type_name("")
+      ->type_name("N")
       ->required();
   command.add_option("--microbatches", arguments.microbatches, "Micro-batches per pipeline")
       ->check(IntegerBetween(1, 1'000'000))
-      ->type_name("")
+      ->type_name("N")
       ->required();
   command.add_option("--tp", arguments.tp, "Tensor-parallel ranks per worker; they fail together")
       ->check(IntegerBetween(1, 10'000))
-      ->type_name("");
+      ->type_name("N");
   command.add_option("--failed", arguments.failed, "Dead places, e.g. 1:2,0:3")
       ->type_name("PLACES");
   command
@@ -61,14 +61,14 @@ void AddMethodOptions(CLI::App& command, PlanArguments& arguments) {
       .add_option("--virtual", arguments.virtual_stages,
                   "Stages per worker (default 2 for interleaved and zb-v, else 1)")
       ->check(IntegerBetween(1, 100))
-      ->type_name("");
+      ->type_name("N");
   command
       .add_option("--affinity", arguments.affinity,
                   "pool: any peer may run a micro-batch; strict: only orphans move")
       ->type_name("KIND");
-  command.add_option("--time-limit", arguments.time_limit_s, "For --method exact, in seconds")
+  command.add_option("--time-limit", arguments.time_limit_s, "For --method exact")
       ->check(PositiveReal())
-      ->type_name("");
+      ->type_name("SECONDS");
 }
 
 void AddOutputOptions(CLI::App& command, PlanArguments& arguments) {

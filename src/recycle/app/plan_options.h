@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "recycle/app/plan_command.h"
+#include "recycle/app/plan_request.h"
 
 namespace recycle {
 
