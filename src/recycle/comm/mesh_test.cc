@@ -261,7 +261,7 @@ double CloseLinkToFrozenPeer() {
 
 // recovery.md: close wakes blocked waits through the pair's exception path.
 TEST(MeshTest, CloseWakesASenderToAFrozenPeer) {
-  EXPECT_LT(BestOf(10, 100, CloseLinkToFrozenPeer), 100);
+  EXPECT_LT(BestOf(10, 1000, CloseLinkToFrozenPeer), 1000);  // not woken, it would take for ever
 }
 
 TEST(MeshTest, ACutIsSeenOnceAtBothEndsAndTheLinkCanBeRemade) {
