@@ -7,6 +7,9 @@
 //
 //   injector.At(FaultPoint::kForward, iteration, action);   // half-way through the action
 //
+// "of iteration n" at heartbeat means the first heartbeat not before iteration n: heartbeats do not
+// keep step with iterations.
+//
 // Thread-safe: points lie in the training, heartbeat and links' threads.
 #ifndef RECYCLE_EXECUTOR_FAULT_INJECTOR_H_
 #define RECYCLE_EXECUTOR_FAULT_INJECTOR_H_

@@ -97,6 +97,15 @@ TEST_F(FaultInjectorTest, AnActionInsideABackwardIsFoundByItsOwnName) {
   EXPECT_EQ(Fired(), 1);
 }
 
+TEST_F(FaultInjectorTest, AHeartbeatAfterTheIterationWillDo) {
+  AddFault("slow x2 1:0 at heartbeat of iteration 4");
+  FaultInjector injector(options_, link_, clock_);
+  injector.At(FaultPoint::kHeartbeat, 2);
+  EXPECT_EQ(Fired(), 0);
+  injector.At(FaultPoint::kHeartbeat, 5);
+  EXPECT_EQ(Fired(), 1);
+}
+
 TEST_F(FaultInjectorTest, TheFirstEndOfALinkCutsIt) {
   AddFault("drop link 1:0-0:1 at send");
   AddFault("drop link 0:0-1:1 at send");

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <variant>
 
@@ -91,14 +92,19 @@ ClusterResult ForkedCluster::Run() {
   deadline_ = SystemClock().Now() + options_.limit;
   for (const WorkerId worker : LiveWorkers(options_.executor.parallel, {})) Start(worker);
   while (!result_.end.has_value() && SystemClock().Now() < deadline_) WaitForMessages();
-  // Told to leave: they end by themselves.
-  while (result_.end.has_value() && SystemClock().Now() < deadline_) {
-    bool any_left = false;
-    for (auto& [worker, process] : processes_) any_left = any_left || process.pid != 0;
-    if (!any_left) break;
-    WaitForMessages();
-  }
+  // Those that were told to leave end by themselves.
+  while (EndedWell() && IsAnyAlive() && SystemClock().Now() < deadline_) WaitForMessages();
   return result_;
+}
+
+bool ForkedCluster::EndedWell() const {
+  return result_.end.has_value() && (result_.end->how == EndJob::How::kDone ||
+                                     result_.end->how == EndJob::How::kStopped);
+}
+
+bool ForkedCluster::IsAnyAlive() const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const auto& entry) { return entry.second.pid != 0; });
 }
 
 void ForkedCluster::Start(WorkerId worker) {

@@ -71,6 +71,8 @@ class ForkedCluster {
   void Step(const Event& event);
   void Handle(const Effect& effect);
   void Send(const SendTo& send);
+  bool EndedWell() const;
+  bool IsAnyAlive() const;
   void WaitForMessages();
   void Receive(WorkerId worker, Process& process);
   void Reap(WorkerId worker, Process& process);

@@ -132,6 +132,7 @@ ClusterOptions MakeCluster(const SmallJob& job, const std::string& folder) {
     executor.faults.push_back(*fault);
   }
   executor.fault_folder = folder;
+  executor.heartbeat_interval = std::chrono::milliseconds(10);
   cluster.make_plan = Planner(job);
   cluster.folder = folder;
   return cluster;
