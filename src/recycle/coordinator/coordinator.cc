@@ -17,9 +17,9 @@ std::string LinkText(const Link& link) {
 
 }  // namespace
 
-Coordinator::Coordinator(CoordinatorOptions options, MakePlanFunction make_plan,
+Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction make_plan,
                          std::vector<std::string> canonical_parameters)
-    : options_(std::move(options)),
+    : options_(options),
       make_plan_(std::move(make_plan)),
       roster_(options_.parallel),
       detection_(DetectionRules{.failure_timeout = options_.failure_timeout,

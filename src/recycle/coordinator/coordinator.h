@@ -46,7 +46,7 @@ class Coordinator {
  public:
   // `options` must be valid. `canonical_parameters`: every parameter's name, in the order in which
   // they are hashed at the end.
-  Coordinator(CoordinatorOptions options, MakePlanFunction make_plan,
+  Coordinator(const CoordinatorOptions& options, MakePlanFunction make_plan,
               std::vector<std::string> canonical_parameters);
 
   // After EndJob every event is ignored.
@@ -108,7 +108,7 @@ class Coordinator {
   void Send(WorkerId to, CoordinatorMessage message);
   std::string GenerationReason() const;
 
-  CoordinatorOptions options_;
+  const CoordinatorOptions options_;
   MakePlanFunction make_plan_;
   Roster roster_;
   Detection detection_;

@@ -12,13 +12,8 @@ namespace {
 constexpr int kBusyTimeoutMs = 5'000;
 
 StatusCode CodeOf(int sqlite_code) {
-  switch (sqlite_code) {
-    case SQLITE_NOTADB:
-    case SQLITE_CORRUPT:
-      return StatusCode::kDataLoss;
-    default:  // SQLite's codes are plain integers, not an enumeration
-      return StatusCode::kUnavailable;
-  }
+  const bool damaged = sqlite_code == SQLITE_NOTADB || sqlite_code == SQLITE_CORRUPT;
+  return damaged ? StatusCode::kDataLoss : StatusCode::kUnavailable;
 }
 
 Status MakeError(const std::string& path, const std::string& what, sqlite3* database) {
