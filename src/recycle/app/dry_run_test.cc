@@ -1,0 +1,130 @@
+#include "recycle/app/dry_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "recycle/app/job_conversion.h"
+#include "recycle/plan/plan_json.h"
+#include "recycle/plan/validate.h"
+
+namespace recycle {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kJob =
+    "model: {layers: 4, hidden: 64, heads: 4, sequence: 32}\n"
+    "data: {text: corpus.txt, tokenizer: bytes, vocabulary: 256}\n"
+    "parallel: {data: 3, pipeline: 2}\n"
+    "batch: {micro_batch_size: 2, micro_batches: 4}\n"
+    "train: {iterations: 5}\n";
+
+JobConfig Job(const std::vector<std::string>& overrides = {}) {
+  return *ParseJobConfig(kJob, "job.yaml", "/jobs", overrides);
+}
+
+TEST(JobConversionTest, TheRequestIsTheJob) {
+  const StatusOr<PlanRequest> request = PlanRequestOf(Job(), {}, 1e9);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->parallel, (Parallelism{.data = 3, .pipeline = 2}));
+  EXPECT_EQ(request->micro_batches, 4);
+  EXPECT_FALSE(request->options.staggered);
+  for (const StageCosts& stage : request->costs.stages) {
+    EXPECT_EQ(stage.capacity_bytes, 1e9 - stage.state_bytes);  // memory_cap auto
+  }
+}
+
+TEST(JobConversionTest, AFixedMethodGivesWayToAdaptiveOnceAWorkerIsDead) {
+  const JobConfig config = Job({"schedule.method=1f1b"});
+  EXPECT_EQ(PlanRequestOf(config, {}, 1e9)->method, Method::kOneFOneB);
+  const std::vector<WorkerId> failed = {{PipelineId(1), StageId(1)}};
+  EXPECT_EQ(PlanRequestOf(config, failed, 1e9)->method, Method::kAdaptive);
+}
+
+TEST(JobConversionTest, MemoryThatIsTooSmallIsRefused) {
+  const StatusOr<PlanRequest> request = PlanRequestOf(Job(), {}, 1000);
+  EXPECT_TRUE(absl::IsInvalidArgument(request.status()));
+  EXPECT_THAT(std::string(request.status().message()), HasSubstr("schedule.memory_cap"));
+}
+
+TEST(JobConversionTest, EveryLayerHasOneOwner) {
+  for (int stages = 1; stages <= 4; ++stages) {
+    const StatusOr<std::vector<LayerRange>> layers =
+        LayersOf(Job({"parallel.pipeline=" + std::to_string(stages)}));
+    ASSERT_TRUE(layers.ok()) << layers.status();
+    int next = 0;
+    for (const LayerRange& range : *layers) {
+      EXPECT_EQ(range.begin, next);
+      next = range.end;
+    }
+    EXPECT_EQ(next, 4 + 2);
+  }
+}
+
+TEST(DryRunTest, ReportsMemoryOfEveryWorkerAndALegalPlan) {
+  const JobConfig config = Job();
+  const StatusOr<Plan> plan = FirstPlan(config);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const StatusOr<std::string> json = DryRunReport(config, *plan, /*json=*/true);
+  ASSERT_TRUE(json.ok()) << json.status();
+  const nlohmann::json report = nlohmann::json::parse(*json);
+  ASSERT_EQ(report.at("workers").size(), 6u);
+  // Four bytes of parameter, gradient not counted, two moments of four bytes.
+  double parameters = 0;
+  for (const nlohmann::json& worker : report.at("workers")) {
+    EXPECT_GT(worker.at("activation_bytes"), 0.0);
+    EXPECT_GT(worker.at("state_bytes"), worker.at("parameter_bytes"));
+    if (worker.at("worker").get<std::string>()[0] == '0') {
+      parameters += worker.at("parameter_bytes").get<double>() / 4;
+    }
+  }
+  const double blocks = 4 * (12 * 64 * 64 + 13 * 64);
+  EXPECT_EQ(parameters, blocks + 2 * 256 * 64 + 32 * 64 + 2 * 64);
+  const StatusOr<Plan> read = PlanFromJson(report.at("plan").dump());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(Validate(*read).ok());
+  EXPECT_THAT(*DryRunReport(config, *plan, /*json=*/false), HasSubstr("2:1"));
+}
+
+class PlanFileTest : public ::testing::Test {
+ protected:
+  // FirstPlan of the job with a file made from the job's own plan after `change`.
+  StatusOr<Plan> FirstPlanOf(const std::function<void(Plan&)>& change) {
+    Plan plan = *FirstPlan(Job());
+    change(plan);
+    const std::string path = ::testing::TempDir() + "/dry_run_test_plan.json";
+    EXPECT_TRUE(WritePlanFile(plan, path).ok());
+    return FirstPlan(Job({"schedule.plan=" + path}));
+  }
+};
+
+TEST_F(PlanFileTest, IsTakenAsItIs) {
+  const StatusOr<Plan> plan = FirstPlanOf([](Plan& plan) { plan.method = "by hand"; });
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->method, "by hand");
+  EXPECT_EQ(plan->workers, FirstPlan(Job())->workers);
+}
+
+TEST_F(PlanFileTest, ThatDoesNotFitTheJobIsRefused) {
+  const auto refused = [this](const std::function<void(Plan&)>& change) {
+    const StatusOr<Plan> plan = FirstPlanOf(change);
+    EXPECT_EQ(plan.ok(), false);
+    return std::string(plan.status().message());
+  };
+  EXPECT_THAT(refused([](Plan& plan) { plan.micro_batches = 5; }), HasSubstr("micro_batches is 5"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.parallel.data = 2; }), HasSubstr("parallel.data is 2"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.options.staggered = true; }),
+              HasSubstr("not built yet"));
+  EXPECT_THAT(refused([](Plan& plan) {
+                std::vector<Action>& actions = plan.workers[0].actions;
+                std::reverse(actions.begin(), actions.end());
+              }),
+              HasSubstr("is not a legal plan"));
+}
+
+}  // namespace
+}  // namespace recycle
