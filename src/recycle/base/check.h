@@ -1,6 +1,6 @@
-// RC_CHECK: an invariant whose violation is a bug. It is on in every build; it prints the condition,
-// the place and the streamed message, and ends the process with exit code 70 without unwinding. A
-// dead worker is an event this system survives, so failing stop is the cheap answer.
+// RC_CHECK: an invariant whose violation is a bug. It is on in every build; it prints the
+// condition, the place and the streamed message, and ends the process with exit code 70 without
+// unwinding. A dead worker is an event this system survives, so failing stop is the cheap answer.
 //
 //   RC_CHECK(stage.value() < num_stages) << "stage " << stage << " of " << num_stages;
 //
@@ -32,10 +32,10 @@ struct Voidify {
 
 }  // namespace recycle::internal
 
-#define RC_CHECK(condition)                         \
+#define RC_CHECK(condition)                           \
   (__builtin_expect(static_cast<bool>(condition), 1)) \
-      ? static_cast<void>(0)                        \
-      : ::recycle::internal::Voidify() &            \
+      ? static_cast<void>(0)                          \
+      : ::recycle::internal::Voidify() &              \
             ::recycle::internal::CheckFailure(#condition, __FILE__, __LINE__).stream()
 
 #endif  // RECYCLE_BASE_CHECK_H_

@@ -25,8 +25,8 @@ inline Status OkStatus() { return absl::OkStatus(); }
 
 }  // namespace recycle
 
-#define RC_RETURN_IF_ERROR(expression)                         \
-  do {                                                         \
+#define RC_RETURN_IF_ERROR(expression)                                                 \
+  do {                                                                                 \
     if (::recycle::Status rc_status = (expression); !rc_status.ok()) return rc_status; \
   } while (false)
 

@@ -54,9 +54,9 @@ enum class TargetKind : std::uint8_t { kWorker, kAgent, kCoordinator, kStore, kS
 
 struct FaultTarget {
   TargetKind kind = TargetKind::kWorker;
-  WorkerId worker;        // kWorker; one end for kLink
-  WorkerId other;         // the other end for kLink
-  std::int32_t index = 0; // agent number or stage number
+  WorkerId worker;         // kWorker; one end for kLink
+  WorkerId other;          // the other end for kLink
+  std::int32_t index = 0;  // agent number or stage number
   bool operator==(const FaultTarget&) const = default;
 };
 
@@ -76,11 +76,12 @@ std::string ToString(const Fault& fault);
 std::string_view PointText(FaultPoint point);
 
 // Error: kInvalidArgument naming the word that does not fit, what may stand there and an example;
-// kUnimplemented ("not built yet: ...") for faults and points that need a feature that is not there.
+// kUnimplemented ("not built yet: ...") for faults and points that need a feature that is not
+// there.
 StatusOr<Fault> ParseFault(std::string_view text);
 
-// Checks that targets exist in a job of `data` x `pipeline` workers and `agents` agents, and that the
-// iteration is within 1..`iterations`.
+// Checks that targets exist in a job of `data` x `pipeline` workers and `agents` agents, and that
+// the iteration is within 1..`iterations`.
 Status CheckFault(const Fault& fault, int data, int pipeline, int agents, int iterations);
 
 // Does `fault` hit worker `worker` (directly, by its stage, by link end, or by "all")?
