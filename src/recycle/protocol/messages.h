@@ -1,14 +1,14 @@
 // What executors, agents and the coordinator say to one another: plain values, no wire format (rpc/
 // turns them into protobuf). No message carries a tensor.
 //
-// Iterations are 0-based inside the program: version v = optimizer steps made = the iteration worked
-// on. Run folder, plan files and --inject show v + 1.
+// Iterations are 0-based inside the program: version v = optimizer steps made = the iteration
+// worked on. Run folder, plan files and --inject show v + 1.
 //
 // One life of a generation g: the coordinator stores its record, then sends Prepare; every live
 // worker stops at the end of its running action, aborts its all-reduce, opens endpoints and answers
 // with a Ledger (a promise: nothing of an older generation is accepted any more); when all have
-// answered, Resume carries the endpoints, the point to go on from, and the plan. Starting a job is the
-// same round with g = 1.
+// answered, Resume carries the endpoints, the point to go on from, and the plan. Starting a job is
+// the same round with g = 1.
 #ifndef RECYCLE_PROTOCOL_MESSAGES_H_
 #define RECYCLE_PROTOCOL_MESSAGES_H_
 
@@ -27,7 +27,8 @@
 namespace recycle {
 
 // Identifies an endpoint that a worker listens on: a link to a peer, or its seat in a reduce group
-// next to a neighbour. "link 0:1", "stage 2:1", "tied 2:1": purpose and the worker at the other end.
+// next to a neighbour. "link 0:1", "stage 2:1", "tied 2:1": purpose and the worker at the other
+// end.
 using EndpointName = std::string;
 // Endpoint -> address bytes (opaque, made by comm).
 using Endpoints = std::map<EndpointName, std::string>;
@@ -107,7 +108,7 @@ struct FaultReport {
 struct Finished {
   std::int32_t version = 0;
   std::map<std::string, std::string> parameter_sha256;  // canonical parameter name -> hex digest
-  std::int64_t link_bytes = 0;  // sent to other workers so far, over links and in all-reduces
+  std::int64_t link_bytes = 0;  // sent over links to other workers so far (all-reduces apart)
 };
 
 using ExecutorMessage = std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed,

@@ -98,8 +98,8 @@ ClusterResult ForkedCluster::Run() {
 }
 
 bool ForkedCluster::EndedWell() const {
-  return result_.end.has_value() && (result_.end->how == EndJob::How::kDone ||
-                                     result_.end->how == EndJob::How::kStopped);
+  return result_.end.has_value() &&
+         (result_.end->how == EndJob::How::kDone || result_.end->how == EndJob::How::kStopped);
 }
 
 bool ForkedCluster::IsAnyAlive() const {
