@@ -53,7 +53,7 @@ void InsertEarlyValidates(std::vector<MissingSteps>& missing, std::vector<Action
   }
 }
 
-Status Refuse(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+Status Refuse(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 Status CheckSizes(const Plan& plan) {
   constexpr std::int64_t kMaxWorkers = std::int64_t{1} << 20;
@@ -266,6 +266,7 @@ std::optional<WorkerId> Assignment::WorkerOf(StageId stage, MicroBatch micro_bat
 
 void AddStepActions(Plan& plan) {
   std::vector<std::vector<StageId>> stages_of_column;
+  stages_of_column.reserve(static_cast<std::size_t>(plan.parallel.pipeline));
   for (int i = 0; i < plan.parallel.pipeline; ++i) {
     stages_of_column.push_back(StagesOfColumn(plan.parallel, StageId(i)));
   }

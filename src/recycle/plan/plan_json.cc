@@ -1,18 +1,14 @@
 #include "recycle/plan/plan_json.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
+#include "recycle/base/file.h"
 #include "recycle/plan/json_fields.h"
 
 namespace recycle {
@@ -430,12 +426,8 @@ StatusOr<Plan> PlanFromJson(std::string_view json) {
 }
 
 StatusOr<Plan> ReadPlanFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::ErrnoToStatus(errno, "cannot open plan file " + path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file.bad()) return absl::ErrnoToStatus(errno, "cannot read plan file " + path);
-  StatusOr<Plan> plan = PlanFromJson(text.view());
+  RC_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  StatusOr<Plan> plan = PlanFromJson(text);
   if (!plan.ok()) {
     return Status(plan.status().code(),
                   fmt::format("plan file {}: {}", path, std::string(plan.status().message())));
@@ -444,23 +436,7 @@ StatusOr<Plan> ReadPlanFile(const std::string& path) {
 }
 
 Status WritePlanFile(const Plan& plan, const std::string& path) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file << PlanToJson(plan);
-    file.close();
-    if (!file) {
-      const Status failure = absl::ErrnoToStatus(errno, "cannot write plan file " + temporary);
-      std::remove(temporary.c_str());
-      return failure;
-    }
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const Status failure = absl::ErrnoToStatus(errno, "cannot write plan file " + path);
-    std::remove(temporary.c_str());
-    return failure;
-  }
-  return OkStatus();
+  return WriteFileAtomically(path, PlanToJson(plan));
 }
 
 }  // namespace recycle
