@@ -10,6 +10,7 @@
 
 #include "recycle/app/child_process.h"
 #include "recycle/app/commands.h"
+#include "recycle/app/executor_setup.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/app/spawner.h"
@@ -46,9 +47,7 @@ StatusOr<SpawnerLines> StartSpawner(const AgentArguments& arguments, const RunFo
                 "--report-fd",
                 std::to_string(reports[1])};
   child.inherited = {commands[0], reports[1]};
-  // Without these two, processes that share the cores fall to a few percent of their speed: libgomp
-  // and OpenBLAS start a thread per core each and spin. They must be set before the libraries load.
-  child.environment = {{"OMP_NUM_THREADS", "1"}, {"OPENBLAS_NUM_THREADS", "1"}};
+  child.environment = OneThreadEnvironment();
   child.output_file = folder.Log(fmt::format("spawner-{}", arguments.agent));
   const StatusOr<pid_t> pid = StartChild(child);
   close(commands[0]);

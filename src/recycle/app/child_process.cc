@@ -31,6 +31,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 std::vector<std::string> Environment(
     const std::vector<std::pair<std::string, std::string>>& changes) {
   std::vector<std::string> result;
+  result.reserve(changes.size());
   for (const auto& [name, value] : changes) result.push_back(name + "=" + value);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;

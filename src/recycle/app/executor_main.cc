@@ -4,6 +4,7 @@
 //   recycle-executor run --worker K:I --run-dir DIR [--address HOST:PORT] [--agent N]
 //
 // `spawn` serves an agent (spawner.h); `run` is one executor by itself.
+#include <ATen/core/ivalue.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <fmt/format.h>
@@ -22,6 +23,7 @@
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/app/spawner.h"
+#include "recycle/base/file.h"
 #include "recycle/base/log.h"
 #include "recycle/executor/executor.h"
 #include "recycle/rpc/control_client.h"
@@ -111,12 +113,15 @@ StatusOr<int> RunOne(const Arguments& arguments) {
   return ExecuteAndReport(config, folder, address, worker, arguments.agent, getppid());
 }
 
-// One thread per library and process: they must be in the environment before the libraries load.
+// Starts over with one thread per library, unless the environment says so already.
 void EnsureOneThread(char** argv) {
-  if (getenv("OMP_NUM_THREADS") != nullptr && getenv("OPENBLAS_NUM_THREADS") != nullptr) return;
-  setenv("OMP_NUM_THREADS", "1", 1);
-  setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  execv("/proc/self/exe", argv);
+  bool changed = false;
+  for (const auto& [name, value] : OneThreadEnvironment()) {
+    const char* const present = getenv(name.c_str());
+    changed = changed || present == nullptr || value != present;
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  if (changed) execv("/proc/self/exe", argv);
 }
 
 int Main(int argc, char** argv) {

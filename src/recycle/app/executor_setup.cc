@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,7 @@
 #include "recycle/app/event_writer.h"
 #include "recycle/app/job_conversion.h"
 #include "recycle/app/report_error.h"
+#include "recycle/base/file.h"
 
 namespace recycle {
 
@@ -43,6 +45,10 @@ StatusOr<PreparedCorpus> ReadCorpusFile(const RunFolder& folder) {
   if (corpus.ok()) return corpus;
   return absl::DataLossError(fmt::format("'{}' is damaged: {}; start a new run", folder.Corpus(),
                                          std::string(corpus.status().message())));
+}
+
+std::vector<std::pair<std::string, std::string>> OneThreadEnvironment() {
+  return {{"OMP_NUM_THREADS", "1"}, {"OPENBLAS_NUM_THREADS", "1"}};
 }
 
 StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFolder& folder,
@@ -79,9 +85,11 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
 }
 
 int RunExecutorProcess(const ExecutorArguments& arguments) {
+  for (const auto& [name, value] : OneThreadEnvironment()) setenv(name.c_str(), value.c_str(), 1);
   std::vector<std::string> words = {ProgramFolder() + "/recycle-executor", "run"};
   words.insert(words.end(), arguments.arguments.begin(), arguments.arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   execv(argv[0], argv.data());

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recycle/app/job_config.h"
@@ -26,6 +27,11 @@ std::chrono::milliseconds HeartbeatInterval(const JobConfig& config);
 // The corpus of a run, as corpus.json of its folder tells every process of the job.
 Status WriteCorpusFile(const PreparedCorpus& corpus, const RunFolder& folder);
 StatusOr<PreparedCorpus> ReadCorpusFile(const RunFolder& folder);
+
+// What must be in the environment of recycle-executor before its libraries load. Without it,
+// processes that share the cores fall to a few percent of their speed: libgomp and OpenBLAS start a
+// thread per core each, and spin.
+std::vector<std::pair<std::string, std::string>> OneThreadEnvironment();
 
 // The options of `worker` in the run of `folder`. `agent` with process `agent_pid` owns it.
 StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFolder& folder,

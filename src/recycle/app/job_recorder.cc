@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "recycle/app/agent.h"
 #include "recycle/app/trace_merge.h"
+#include "recycle/base/file.h"
 #include "recycle/base/log.h"
 #include "recycle/plan/plan_json.h"
 
@@ -256,22 +256,18 @@ void JobRecorder::OnExit(const ExecutorExited& exited) {
   Write(event);
 }
 
-void JobRecorder::MergeTrace() {
+void JobRecorder::WriteTrace() {
   if (!config_.log.trace) return;
-  std::vector<TraceSpan> spans;
-  for (int agent = 0; agent < config_.launch.agents; ++agent) {
-    for (const WorkerId worker : WorkersOfAgent(config_, agent)) {
-      StatusOr<std::vector<TraceSpan>> part = ReadTracePart(folder_.TracePart(worker), worker);
-      if (!part.ok()) {
-        Warn(std::string(part.status().message()));
-        continue;
-      }
-      spans.insert(spans.end(), part->begin(), part->end());
+  std::vector<TracePart> parts;
+  for (int pipeline = 0; pipeline < config_.parallel.data; ++pipeline) {
+    for (int stage = 0; stage < config_.parallel.pipeline; ++stage) {
+      const WorkerId worker{PipelineId(pipeline), StageId(stage)};
+      parts.push_back({folder_.TracePart(worker), worker});
     }
   }
-  const Status written = WriteFileAtomically(folder_.Trace(), ToChromeTrace(spans));
-  if (!written.ok()) {
-    Warn(std::string(written.message()));
+  const Status merged = MergeTrace(parts, folder_.Trace());
+  if (!merged.ok()) {
+    Warn(std::string(merged.message()));
     return;  // the parts stay
   }
   std::error_code error;
@@ -288,7 +284,7 @@ bool JobRecorder::JobOver(const EndJob& end, const Traffic& traffic) {
     event.update(FaultFields(fault));
     Write(event);
   }
-  MergeTrace();
+  WriteTrace();
   Json event = MakeEvent(clock_.UnixSeconds(), "job_finished");
   event["how"] = HowText(end.how);
   event["reason"] = end.reason;

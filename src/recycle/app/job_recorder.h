@@ -76,7 +76,7 @@ class JobRecorder {
   void Write(const Json& event);
   void WriteFailure(const LostWorker& lost, const DecisionTimes& times);
   void WriteSamples(const IterationDone& done);
-  void MergeTrace();
+  void WriteTrace();
   // Actions that the pending lost workers completed of `iteration` (0-based), by their own traces;
   // absent if there are no traces.
   std::optional<int> CompletedByLost(std::int32_t iteration);

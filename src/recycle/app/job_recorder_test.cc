@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "recycle/base/file.h"
+
 namespace recycle {
 namespace {
 

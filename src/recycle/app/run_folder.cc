@@ -1,6 +1,5 @@
 #include "recycle/app/run_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,9 +8,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
+#include <utility>
 
 namespace recycle {
 namespace {
@@ -110,37 +108,6 @@ std::string RunFolder::TracePart(WorkerId worker) const {
 std::string RunFolder::FaultStamp(int fault, WorkerId worker) const {
   return File(fmt::format("logs/faults/fault-{}-{}-{}.json", fault, worker.pipeline.value(),
                           worker.stage.value()));
-}
-
-Status WriteFileAtomically(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  int error = file < 0 ? errno : 0;
-  while (error == 0 && !text.empty()) {
-    const ssize_t written = write(file, text.data(), text.size());
-    if (written > 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno != EINTR) {
-      error = errno;
-    }
-  }
-  if (file >= 0 && close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return OkStatus();
-  unlink(temporary.c_str());
-  const std::string message = fmt::format("'{}' cannot be written: {}", path, std::strerror(error));
-  const bool full = error == ENOSPC || error == EFBIG || error == EDQUOT;
-  return full ? absl::ResourceExhaustedError(message) : absl::PermissionDeniedError(message);
-}
-
-StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::NotFoundError(fmt::format("'{}' cannot be read: {}", path, std::strerror(errno)));
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 }  // namespace recycle

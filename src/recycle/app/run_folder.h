@@ -55,13 +55,6 @@ class RunFolder {
   bool made_root_ = false;
 };
 
-// Writes a file completely or not at all (temporary file and rename). Error: kResourceExhausted for
-// a full disk, kPermissionDenied otherwise, naming the path and the reason.
-Status WriteFileAtomically(const std::string& path, std::string_view text);
-
-// The file's text. Error: kNotFound naming the path and the reason.
-StatusOr<std::string> ReadWholeFile(const std::string& path);
-
 }  // namespace recycle
 
 #endif  // RECYCLE_APP_RUN_FOLDER_H_

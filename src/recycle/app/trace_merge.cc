@@ -5,15 +5,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
+
+#include "recycle/app/run_folder.h"
+#include "recycle/base/file.h"
 
 namespace recycle {
 namespace {
@@ -38,22 +40,20 @@ StatusOr<TraceSpan> ParseSpan(const std::string& line, WorkerId worker) {
   }
 }
 
-// The spans in `text`, which may begin and end inside a line.
-StatusOr<std::vector<TraceSpan>> ParseSpans(std::string_view text, const std::string& path,
-                                            WorkerId worker) {
-  std::vector<TraceSpan> spans;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string_view::npos;
-       begin = end + 1) {
-    StatusOr<TraceSpan> span = ParseSpan(std::string(text.substr(begin, end - begin)), worker);
+// Calls `on_span` for the lines of `file` from where it stands; a last one without its newline is
+// left out.
+Status ReadSpans(std::ifstream& file, const std::string& path, WorkerId worker,
+                 const std::function<void(const TraceSpan&)>& on_span) {
+  std::string line;
+  for (int number = 1; std::getline(file, line) && !file.eof(); ++number) {
+    const StatusOr<TraceSpan> span = ParseSpan(line, worker);
     if (!span.ok()) {
-      return absl::DataLossError(fmt::format("'{}': line {} is no action: {}", path,
-                                             spans.size() + 1,
+      return absl::DataLossError(fmt::format("'{}': line {} is no action: {}", path, number,
                                              std::string(span.status().message())));
     }
-    spans.push_back(*std::move(span));
+    on_span(*span);
   }
-  return spans;
+  return OkStatus();
 }
 
 int Weight(ActionKind kind) {
@@ -69,54 +69,92 @@ std::vector<ActionKind> Parts(ActionKind kind) {
 
 using WorkKey = std::tuple<std::int32_t, StageId, MicroBatch, ActionKind>;
 
-// The first generation that completed each piece of work.
-std::map<WorkKey, Generation> FirstGenerations(const std::vector<TraceSpan>& spans) {
-  std::map<WorkKey, Generation> first;
-  for (const TraceSpan& span : spans) {
-    if (!HasMicroBatch(span.action.kind)) continue;
-    for (const ActionKind part : Parts(span.action.kind)) {
-      const WorkKey key{span.iteration, span.action.stage, span.action.micro_batch, part};
-      const auto [entry, is_new] = first.emplace(key, span.generation);
-      if (!is_new) entry->second = std::min(entry->second, span.generation);
+// The first generation that completed each piece of work of the iterations that were begun more
+// than once. In a part those are the ones with a second attempt, and the last one: its worker may
+// have died in it.
+class FirstGenerations {
+ public:
+  void Add(const TraceSpan& span) {
+    if (span.iteration != iteration_) {
+      if (begun_again_) Keep();
+      pending_.clear();
+      begun_again_ = false;
+      iteration_ = span.iteration;
+    }
+    begun_again_ = begun_again_ || span.attempt > 1;
+    pending_.push_back(span);
+  }
+  void EndPart() {
+    Keep();
+    pending_.clear();
+    iteration_ = 0;
+    begun_again_ = false;
+  }
+
+  bool HasOlder(const TraceSpan& span) const {
+    if (!HasMicroBatch(span.action.kind)) return false;
+    const std::vector<ActionKind> parts = Parts(span.action.kind);
+    return std::any_of(parts.begin(), parts.end(), [&](ActionKind part) {
+      const auto found = first_.find(Key(span, part));
+      return found != first_.end() && found->second < span.generation;
+    });
+  }
+
+ private:
+  static WorkKey Key(const TraceSpan& span, ActionKind part) {
+    return {span.iteration, span.action.stage, span.action.micro_batch, part};
+  }
+  void Keep() {
+    for (const TraceSpan& span : pending_) {
+      if (!HasMicroBatch(span.action.kind)) continue;
+      for (const ActionKind part : Parts(span.action.kind)) {
+        const auto [entry, is_new] = first_.emplace(Key(span, part), span.generation);
+        if (!is_new) entry->second = std::min(entry->second, span.generation);
+      }
     }
   }
-  return first;
-}
 
-bool IsReplayed(const TraceSpan& span, const std::map<WorkKey, Generation>& first) {
-  if (!HasMicroBatch(span.action.kind)) return false;
-  const std::vector<ActionKind> parts = Parts(span.action.kind);
-  return std::any_of(parts.begin(), parts.end(), [&](ActionKind part) {
-    return first.at({span.iteration, span.action.stage, span.action.micro_batch, part}) <
-           span.generation;
-  });
-}
+  std::int32_t iteration_ = 0;
+  bool begun_again_ = false;
+  std::vector<TraceSpan> pending_;  // of `iteration_`
+  std::map<WorkKey, Generation> first_;
+};
 
 // The names Perfetto shows for processes and threads.
-void AppendNames(const std::vector<TraceSpan>& spans, std::string& text) {
-  std::set<WorkerId> workers;
-  for (const TraceSpan& span : spans) workers.insert(span.worker);
+std::vector<std::string> NameEvents(const std::vector<TracePart>& parts) {
+  std::vector<std::string> events;
   std::set<PipelineId> pipelines;
-  for (const WorkerId worker : workers) {
-    if (pipelines.insert(worker.pipeline).second) {
-      text += fmt::format(
-          R"({{"name":"process_name","ph":"M","pid":{0},"tid":0,"args":{{"name":"pipeline {0}"}}}},)"
-          "\n",
-          worker.pipeline.value());
+  for (const TracePart& part : parts) {
+    const int pipeline = part.worker.pipeline.value();
+    const int stage = part.worker.stage.value();
+    if (pipelines.insert(part.worker.pipeline).second) {
+      events.push_back(fmt::format(
+          R"({{"name":"process_name","ph":"M","pid":{0},"tid":0,"args":{{"name":"pipeline {0}"}}}})",
+          pipeline));
     }
-    text += fmt::format(
-        R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"stage {}"}}}},)"
-        "\n",
-        worker.pipeline.value(), worker.stage.value(), worker.stage.value());
+    events.push_back(fmt::format(
+        R"({{"name":"thread_name","ph":"M","pid":{0},"tid":{1},"args":{{"name":"stage {1}"}}}})",
+        pipeline, stage));
   }
+  return events;
+}
+
+std::string SpanEvent(const TraceSpan& span, std::int64_t origin_us, bool replayed) {
+  const std::string action = ToString(span.action);
+  return fmt::format(
+      R"({{"name":"{}","cat":"{}","ph":"X","ts":{},"dur":{},"pid":{},"tid":{},"args":)"
+      R"({{"action":"{}","iteration":{},"attempt":{},"generation":{},"replayed":{}}}}})",
+      action, KindText(span.action.kind), span.start_us - origin_us, span.end_us - span.start_us,
+      span.worker.pipeline.value(), span.worker.stage.value(), action, span.iteration, span.attempt,
+      span.generation.value(), replayed);
 }
 
 }  // namespace
 
-StatusOr<std::vector<TraceSpan>> ReadTracePart(const std::string& path, WorkerId worker) {
+Status ForEachSpan(const std::string& path, WorkerId worker,
+                   const std::function<void(const TraceSpan&)>& on_span) {
   std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return ParseSpans(text, path, worker);
+  return ReadSpans(file, path, worker, on_span);
 }
 
 StatusOr<int> CountCompleted(const std::string& path, WorkerId worker, std::int32_t iteration) {
@@ -124,42 +162,47 @@ StatusOr<int> CountCompleted(const std::string& path, WorkerId worker, std::int3
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error) return 0;
   std::ifstream file(path, std::ios::binary);
-  std::string text;
   if (size > kTailBytes) {
     file.seekg(static_cast<std::streamoff>(size - kTailBytes));
-    std::getline(file, text);  // the rest of a line
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // the rest of a line
   }
-  text.assign(std::istreambuf_iterator<char>(file), {});
-  RC_ASSIGN_OR_RETURN(const std::vector<TraceSpan> spans, ParseSpans(text, path, worker));
   std::int32_t attempt = 0;
   int completed = 0;
-  for (const TraceSpan& span : spans) {
-    if (span.iteration != iteration || span.attempt < attempt) continue;
+  RC_RETURN_IF_ERROR(ReadSpans(file, path, worker, [&](const TraceSpan& span) {
+    if (span.iteration != iteration || span.attempt < attempt) return;
     if (span.attempt > attempt) completed = 0;
     attempt = span.attempt;
     completed += Weight(span.action.kind);
-  }
+  }));
   return completed;
 }
 
-std::string ToChromeTrace(const std::vector<TraceSpan>& spans) {
-  const std::map<WorkKey, Generation> first = FirstGenerations(spans);
-  std::int64_t origin = std::numeric_limits<std::int64_t>::max();
-  for (const TraceSpan& span : spans) origin = std::min(origin, span.start_us);
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-  AppendNames(spans, text);
-  for (const TraceSpan& span : spans) {
-    const std::string action = ToString(span.action);
-    text += fmt::format(
-        R"({{"name":"{}","cat":"{}","ph":"X","ts":{},"dur":{},"pid":{},"tid":{},"args":)"
-        R"({{"action":"{}","iteration":{},"attempt":{},"generation":{},"replayed":{}}}}},)"
-        "\n",
-        action, KindText(span.action.kind), span.start_us - origin, span.end_us - span.start_us,
-        span.worker.pipeline.value(), span.worker.stage.value(), action, span.iteration,
-        span.attempt, span.generation.value(), IsReplayed(span, first));
+Status MergeTrace(const std::vector<TracePart>& parts, const std::string& path) {
+  FirstGenerations first;
+  std::int64_t origin_us = std::numeric_limits<std::int64_t>::max();
+  for (const TracePart& part : parts) {
+    RC_RETURN_IF_ERROR(ForEachSpan(part.path, part.worker, [&](const TraceSpan& span) {
+      first.Add(span);
+      origin_us = std::min(origin_us, span.start_us);
+    }));
+    first.EndPart();
   }
-  if (!spans.empty()) text.erase(text.size() - 2, 1);  // JSON has no comma after the last one
-  return text + "]}\n";
+  AtomicFile file(path);
+  std::string_view separator = "\n";  // JSON has no comma after the last one
+  const auto append = [&](const std::string& event) {
+    file.Append(separator);
+    file.Append(event);
+    separator = ",\n";
+  };
+  file.Append(R"({"displayTimeUnit":"ms","traceEvents":[)");
+  for (const std::string& event : NameEvents(parts)) append(event);
+  for (const TracePart& part : parts) {
+    RC_RETURN_IF_ERROR(ForEachSpan(part.path, part.worker, [&](const TraceSpan& span) {
+      append(SpanEvent(span, origin_us, first.HasOlder(span)));
+    }));
+  }
+  file.Append("\n]}\n");
+  return file.Commit();
 }
 
 }  // namespace recycle

@@ -5,11 +5,12 @@
 // 1), generation, start and end in microseconds of the monotonic clock, attempt at the iteration
 // (from 1). The last line may be cut off (its writer was killed): it is left out.
 //
-//   StatusOr<std::vector<TraceSpan>> spans = ReadTracePart(folder.TracePart(worker), worker);
+//   RC_RETURN_IF_ERROR(MergeTrace({{folder.TracePart(worker), worker}, ...}, folder.Trace()));
 #ifndef RECYCLE_APP_TRACE_MERGE_H_
 #define RECYCLE_APP_TRACE_MERGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,18 +32,26 @@ struct TraceSpan {
   bool operator==(const TraceSpan&) const = default;
 };
 
-// The complete lines of a part; empty if there is no such file (the worker never ran an action).
-// Error: kDataLoss naming file and line for a complete line that makes no sense.
-StatusOr<std::vector<TraceSpan>> ReadTracePart(const std::string& path, WorkerId worker);
+// Calls `on_span` for every complete line of a part; for none if there is no such file (the worker
+// never ran an action). Error: kDataLoss naming file and line for a complete line that makes no
+// sense.
+Status ForEachSpan(const std::string& path, WorkerId worker,
+                   const std::function<void(const TraceSpan&)>& on_span);
 
 // How many actions with a micro-batch (B counts 2) `worker` completed in its last attempt at
-// `iteration` (from 1), going by its part. Reads the end of the file only. Errors as ReadTracePart.
+// `iteration` (from 1), going by its part. Reads the end of the file only. Errors as ForEachSpan.
 StatusOr<int> CountCompleted(const std::string& path, WorkerId worker, std::int32_t iteration);
 
-// Chrome trace: process = pipeline, thread = stage, args {action, iteration, attempt, generation,
-// replayed}. An action is `replayed` if an older generation had completed it (or a part of it: B is
-// I and W) in the same iteration. Times count from the first action.
-std::string ToChromeTrace(const std::vector<TraceSpan>& spans);
+struct TracePart {
+  std::string path;
+  WorkerId worker;
+};
+
+// Writes a Chrome trace to `path`: process = pipeline, thread = stage, args {action, iteration,
+// attempt, generation, replayed}. An action is `replayed` if an older generation had completed it
+// (or a part of it: B is I and W) in the same iteration. Times count from the first action. Memory
+// does not grow with the length of the run. Errors as ForEachSpan and AtomicFile::Commit.
+Status MergeTrace(const std::vector<TracePart>& parts, const std::string& path);
 
 }  // namespace recycle
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -29,16 +30,27 @@ class TraceMergeTest : public ::testing::Test {
   TraceMergeTest() : path_(::testing::TempDir() + "/trace-part.jsonl") {
     std::ofstream(path_) << kPart;
   }
-  ~TraceMergeTest() override { std::filesystem::remove(path_); }
+  ~TraceMergeTest() override {
+    std::filesystem::remove(path_);
+    std::filesystem::remove(trace_);
+  }
+
+  nlohmann::json Events() const {
+    std::ifstream file(trace_);
+    return nlohmann::json::parse(file).at("traceEvents");
+  }
 
   const std::string path_;
+  const std::string trace_ = path_ + ".trace.json";
 };
 
 TEST_F(TraceMergeTest, ALineCutOffByAKillIsLeftOut) {
-  const StatusOr<std::vector<TraceSpan>> spans = ReadTracePart(path_, kWorker);
-  ASSERT_TRUE(spans.ok()) << spans.status();
-  ASSERT_EQ(spans->size(), 9U);
-  EXPECT_EQ(ToString(spans->back().action), "0STEP");
+  std::vector<TraceSpan> spans;
+  const Status read =
+      ForEachSpan(path_, kWorker, [&](const TraceSpan& span) { spans.push_back(span); });
+  ASSERT_TRUE(read.ok()) << read;
+  ASSERT_EQ(spans.size(), 9U);
+  EXPECT_EQ(ToString(spans.back().action), "0STEP");
 }
 
 TEST_F(TraceMergeTest, CompletedActionsOfTheLastAttemptCountBTwice) {
@@ -48,25 +60,44 @@ TEST_F(TraceMergeTest, CompletedActionsOfTheLastAttemptCountBTwice) {
   EXPECT_EQ(*CountCompleted(path_ + ".none", kWorker, 1), 0);
 }
 
-TEST_F(TraceMergeTest, ADamagedLineIsNamed) {
+TEST_F(TraceMergeTest, ADamagedLineIsNamedAndLeavesNoTrace) {
   std::ofstream(path_) << "{\"a\":\"0F0.0\"}\n";
-  EXPECT_EQ(ReadTracePart(path_, kWorker).status().code(), StatusCode::kDataLoss);
+  const Status merged = MergeTrace({{path_, kWorker}}, trace_);
+  EXPECT_EQ(merged.code(), StatusCode::kDataLoss);
+  EXPECT_NE(merged.message().find("line 1"), std::string::npos) << merged;
+  EXPECT_FALSE(std::filesystem::exists(trace_));
 }
 
 TEST_F(TraceMergeTest, TheChromeTraceSaysWhatWasReplayed) {
-  const auto trace = nlohmann::json::parse(ToChromeTrace(*ReadTracePart(path_, kWorker)));
+  // Worker 2:0 died in iteration 2; 0F2.0, which it had completed, ran again on 1:0.
+  const std::string dead = path_ + ".dead";
+  std::ofstream(dead) << R"({"a":"0F2.0","it":2,"g":1,"s":900,"e":950,"att":1})"
+                      << "\n";
+  std::ofstream(path_, std::ios::app) << R"(:2,"s":1150,"e":1160,"att":1})"
+                                      << "\n"
+                                      << R"({"a":"0F2.0","it":2,"g":2,"s":1160,"e":1170,"att":2})"
+                                      << "\n";
+  const Status merged =
+      MergeTrace({{path_, kWorker}, {dead, WorkerId{PipelineId(2), StageId(0)}}}, trace_);
+  ASSERT_TRUE(merged.ok()) << merged;
   std::vector<std::string> replayed;
-  for (const auto& event : trace.at("traceEvents")) {
+  std::int64_t first = 1;
+  for (const auto& event : Events()) {
     if (event.at("ph") != "X") continue;
-    EXPECT_EQ(event.at("pid"), 1);
     EXPECT_EQ(event.at("tid"), 0);
     EXPECT_EQ(event.at("name"), event.at("args").at("action"));
     if (event.at("args").at("replayed")) replayed.push_back(event.at("name"));
+    first = std::min(first, event.at("ts").get<std::int64_t>());
   }
   // 0I0.0 was done before, so the B that contains it is; 0F0.2 is new work of generation 2.
-  EXPECT_EQ(replayed, (std::vector<std::string>{"0F0.0", "0B0.0"}));
-  EXPECT_EQ(trace.at("traceEvents").at(2).at("ts"), 0);
-  EXPECT_EQ(nlohmann::json::parse(ToChromeTrace({})).at("traceEvents").size(), 0U);
+  EXPECT_EQ(replayed, (std::vector<std::string>{"0F0.0", "0B0.0", "0F2.0"}));
+  EXPECT_EQ(first, 0);
+  std::filesystem::remove(dead);
+}
+
+TEST_F(TraceMergeTest, WorkersThatNeverRanLeaveNoActions) {
+  ASSERT_TRUE(MergeTrace({{path_ + ".none", kWorker}}, trace_).ok());
+  for (const auto& event : Events()) EXPECT_EQ(event.at("ph"), "M");
 }
 
 }  // namespace
