@@ -1,18 +1,18 @@
 #include "recycle/coordinator/detection.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 
 #include <algorithm>
+
+#include "recycle/base/process_end.h"
 
 namespace recycle {
 namespace {
 
 std::string DescribeWaitStatus(int wait_status) {
-  if (WIFSIGNALED(wait_status)) {
-    return fmt::format("its process ended by signal {}", WTERMSIG(wait_status));
-  }
-  return fmt::format("its process exited with code {}", WEXITSTATUS(wait_status));
+  const ProcessEnd end = DecodeWaitStatus(wait_status);
+  return fmt::format("its process {} {}", end.by_signal ? "ended by signal" : "exited with code",
+                     end.number);
 }
 
 double ToSeconds(Duration duration) { return ToMilliseconds(duration) / 1000.0; }

@@ -27,11 +27,14 @@ StatusOr<std::shared_ptr<grpc::Channel>> ConnectChannel(const std::string& addre
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectBackoffMs);
   auto channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-  const auto deadline = std::chrono::system_clock::now() +
-                        std::chrono::duration_cast<std::chrono::microseconds>(timeout);
-  if (channel->WaitForConnected(deadline)) return channel;
+  if (channel->WaitForConnected(DeadlineAfter(timeout))) return channel;
   return absl::UnavailableError(fmt::format("no coordinator answers at {} within {:.0f} ms",
                                             address, ToMilliseconds(timeout)));
+}
+
+gpr_timespec DeadlineAfter(Duration timeout) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(timeout.count(), GPR_TIMESPAN));
 }
 
 }  // namespace recycle

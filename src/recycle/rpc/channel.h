@@ -20,6 +20,9 @@ inline constexpr int kMaxControlMessageBytes = 256 << 20;
 StatusOr<std::shared_ptr<grpc::Channel>> ConnectChannel(const std::string& address,
                                                         Duration timeout);
 
+// `timeout` from now, for calls of gRPC that take a deadline.
+gpr_timespec DeadlineAfter(Duration timeout);
+
 }  // namespace recycle
 
 #endif  // RECYCLE_RPC_CHANNEL_H_

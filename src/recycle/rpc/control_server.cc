@@ -63,7 +63,7 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
       const std::lock_guard lock(delivery_mutex_);
       handlers_ = Handlers();
     }
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    if (server_ != nullptr) server_->Shutdown(DeadlineAfter(Duration::zero()));
   }
 
   recycle::Status Listen(const std::string& bind_address) {

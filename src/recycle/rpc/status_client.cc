@@ -15,8 +15,7 @@ template <typename Call>
 Status CallOnce(const std::string& address, Duration timeout, const Call& call) {
   RC_ASSIGN_OR_RETURN(const auto channel, ConnectChannel(address, timeout));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::duration_cast<std::chrono::microseconds>(timeout));
+  context.set_deadline(DeadlineAfter(timeout));
   const grpc::Status status = call(*v1::Control::NewStub(channel), context);
   if (status.ok()) return OkStatus();
   return absl::UnavailableError(
