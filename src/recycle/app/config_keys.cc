@@ -23,7 +23,8 @@ constexpr std::int64_t kMostSize = 1'000'000;  // of one dimension of a tensor
 
 // A number or a word that stands for its absence; every number needs a feature that is not built.
 template <typename Field>
-ConfigKey PlannedNumberKey(KeyText text, Field field, std::string word, std::string rule) {
+ConfigKey PlannedNumberKey(KeyText text, Field field, const std::string& word,
+                           const std::string& rule) {
   const auto read = [path = text.path, field, word, rule](const YAML::Node& value,
                                                           JobConfig& config) -> Status {
     const std::string scalar = value.IsScalar() ? value.Scalar() : "";

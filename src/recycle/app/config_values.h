@@ -138,7 +138,7 @@ ConfigKey BooleanKey(KeyText text, Field field, bool built = true) {
 
 // One of some words.
 template <typename Field>
-ConfigKey WordKey(KeyText text, Field field, Words words) {
+ConfigKey WordKey(KeyText text, Field field, const Words& words) {
   const auto read = [path = text.path, field, words](const YAML::Node& value,
                                                      JobConfig& config) -> Status {
     RC_ASSIGN_OR_RETURN(field(config), ReadWord(path, value, words));

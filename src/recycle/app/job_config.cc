@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -67,6 +68,14 @@ bool IsSection(const std::string& name) {
   return false;
 }
 
+// The name of the first key of a section that exists.
+std::string FirstKeyOf(const std::string& section) {
+  const std::vector<ConfigKey>& keys = ConfigKeys();
+  return std::find_if(keys.begin(), keys.end(),
+                      [&section](const ConfigKey& key) { return key.section() == section; })
+      ->name();
+}
+
 Status AddValue(const std::string& path, const YAML::Node& value, const std::string& place,
                 Values& values) {
   if (FindConfigKey(path) == nullptr) return At(place, UnknownKey(path));
@@ -84,8 +93,7 @@ Status AddSection(const std::string& section, const YAML::Node& keys, const std:
     return At(Place(name, keys),
               absl::InvalidArgumentError(
                   fmt::format("{} is {}, but it must be a map of keys, such as {}: {{{}: ...}}",
-                              section, DescribeValue(keys), section,
-                              NearestConfigKey(section + ".").substr(section.size() + 1))));
+                              section, DescribeValue(keys), section, FirstKeyOf(section))));
   }
   for (const auto& entry : keys) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";

@@ -17,6 +17,12 @@ std::string PlacesText(const std::vector<WorkerId>& places) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
+// Costs of a command line count micro-batches, those of a model bytes: nobody holds 100,000 of the
+// former.
+std::string MemoryText(double memory) {
+  return memory < 1e5 ? fmt::format("{:.6g}", memory) : fmt::format("{:.1f} MB", memory / 1e6);
+}
+
 }  // namespace
 
 PlanSummary Summarize(const Plan& plan) {
@@ -55,7 +61,7 @@ std::string FiguresAsText(const Plan& plan) {
         fmt::format("{:.6g} {}{}", *summary.lower_bound, plan.costs.unit,
                     summary.gap ? fmt::format(" (gap {:.2f}%)", *summary.gap * 100) : ""));
   }
-  text += FigureLine("peak activation", fmt::format("{:.6g}", summary.peak_activation));
+  text += FigureLine("peak activation", MemoryText(summary.peak_activation));
   return text;
 }
 

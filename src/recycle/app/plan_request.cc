@@ -40,11 +40,12 @@ StatusOr<WorkerId> ParsePlace(const std::string& option, const std::string& text
 Status CheckSize(const PlanArguments& arguments) {
   const std::int64_t places = std::int64_t{arguments.dp} * arguments.pp;
   if (places * arguments.microbatches <= kMostForwards) return OkStatus();
+  const bool places_fit = places <= kMostForwards;
   return absl::InvalidArgumentError(fmt::format(
-      "--microbatches: {} on {} places make more than {} forwards, which is the most a plan may "
-      "have; the nearest valid choice is {}",
-      arguments.microbatches, places, kMostForwards,
-      std::max<std::int64_t>(1, kMostForwards / places)));
+      "{}: {} places with {} micro-batches per pipeline make more than {} forwards, which is the "
+      "most a plan may have; the nearest valid choice is {}",
+      places_fit ? "--microbatches" : "--dp", places, arguments.microbatches, kMostForwards,
+      kMostForwards / (places_fit ? places : arguments.pp)));
 }
 
 Status CheckMethodName(const std::string& text) {
