@@ -19,6 +19,7 @@
 #include "recycle/app/job_conversion.h"
 #include "recycle/app/report_error.h"
 #include "recycle/base/check.h"
+#include "recycle/base/file.h"
 #include "recycle/base/log.h"
 #include "recycle/data/dataset.h"
 #include "recycle/planner/planner.h"
@@ -117,8 +118,8 @@ Status CoordinatorProcess::Listen() {
     queue_.Push(FromExecutor{worker, std::move(message)});
   };
   handlers.on_executor_closed = [this](WorkerId worker) { queue_.Push(StreamClosed{worker}); };
-  handlers.on_agent_message = [this](int /*agent*/, AgentMessage message) {
-    queue_.Push(FromAgent{std::move(message)});
+  handlers.on_agent_message = [this](int agent, AgentMessage message) {
+    queue_.Push(FromAgent{std::move(message), agent});
   };
   handlers.on_agent_closed = [this](int agent) {
     queue_.Push(AgentLost{agent, WorkersOfAgent(config_, agent)});

@@ -116,7 +116,8 @@ TEST_F(PlanFileTest, ThatDoesNotFitTheJobIsRefused) {
     return std::string(plan.status().message());
   };
   EXPECT_THAT(refused([](Plan& plan) { plan.micro_batches = 5; }), HasSubstr("micro_batches is 5"));
-  EXPECT_THAT(refused([](Plan& plan) { plan.parallel.data = 2; }), HasSubstr("parallel.data is 2"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.parallel.data = 2; }),
+              HasSubstr("pipelines are 0 to 1"));
   EXPECT_THAT(refused([](Plan& plan) { plan.options.staggered = true; }),
               HasSubstr("not built yet"));
   EXPECT_THAT(refused([](Plan& plan) {

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "recycle/base/file.h"
 #include "recycle/base/log.h"
 
 namespace recycle {

@@ -25,6 +25,7 @@
 #include "recycle/app/report_error.h"
 #include "recycle/base/check.h"
 #include "recycle/base/exit_code.h"
+#include "recycle/base/file.h"
 #include "recycle/data/corpus.h"
 
 namespace recycle {

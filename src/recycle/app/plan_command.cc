@@ -9,6 +9,7 @@
 #include "recycle/app/plan_table_command.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/base/clock.h"
+#include "recycle/base/file.h"
 #include "recycle/plan/pictures.h"
 #include "recycle/plan/plan_json.h"
 #include "recycle/planner/normalization.h"

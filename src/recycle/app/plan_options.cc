@@ -12,22 +12,21 @@ constexpr const char* kFooter =
     "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --text\n"
     "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --html plan.html --out plan.json\n"
     "  recycle plan --dp 8 --pp 8 --microbatches 16 --cost F=1,I=1.05,W=0.85 --memory-cap 1f1b\n"
+    "  recycle plan --dp 32 --pp 64 --microbatches 64 --all-failures 512 --out-dir table\n"
+    "  recycle plan --table table/table.json --failures 20 --out plan.json\n"
     "\n"
     "A place is pipeline:stage. Exit code 1: there is no such plan (a stage without live workers).";
 
 void AddJobOptions(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--dp", arguments.dp, "Data-parallel pipelines")
       ->check(IntegerBetween(1, 10'000))
-      ->type_name("N")
-      ->required();
+      ->type_name("N");
   command.add_option("--pp", arguments.pp, "Pipeline stages")
       ->check(IntegerBetween(1, 10'000))
-      ->type_name("N")
-      ->required();
+      ->type_name("N");
   command.add_option("--microbatches", arguments.microbatches, "Micro-batches per pipeline")
       ->check(IntegerBetween(1, 1'000'000))
-      ->type_name("N")
-      ->required();
+      ->type_name("N");
   command.add_option("--tp", arguments.tp, "Tensor-parallel ranks per worker; they fail together")
       ->check(IntegerBetween(1, 10'000))
       ->type_name("N");
@@ -46,6 +45,52 @@ void AddJobOptions(CLI::App& command, PlanArguments& arguments) {
       .add_option("--memory-cap", arguments.memory_cap,
                   "Micro-batches a worker may hold: a number, 1f1b (PP - i at stage i), or none")
       ->type_name("CAP");
+}
+
+// Failures by number instead of by place, and the table for all numbers.
+void AddFailureOptions(CLI::App& command, PlanArguments& arguments) {
+  CLI::Option* failed = command.get_option("--failed");
+  CLI::Option* failures =
+      command
+          .add_option("--failures", arguments.failures,
+                      "So many dead workers, at the places where they do least harm")
+          ->check(IntegerBetween(0, 100'000'000))
+          ->type_name("N")
+          ->excludes(failed);
+  command
+      .add_option_function<int>(
+          "--normalize", [&arguments](const int& extra) { arguments.normalize = extra; },
+          "Spread the places of --failed by turning live workers into dead ones' places; S extra "
+          "failures per stage are allowed (default 0)")
+      ->expected(0, 1)
+      ->default_str("0")
+      ->check(IntegerBetween(0, 1'000'000))
+      ->type_name("S")
+      ->needs(failed);
+  CLI::Option* all = command
+                         .add_option("--all-failures", arguments.all_failures,
+                                     "The plan table for 0 to N failures, a line each")
+                         ->check(IntegerBetween(0, 100'000'000))
+                         ->type_name("N")
+                         ->excludes(failed)
+                         ->excludes(failures);
+  command.add_option("--out-dir", arguments.out_dir, "Write the table as DIR/table.json")
+      ->type_name("DIR")
+      ->needs(all);
+  command
+      .add_flag("--materialize", arguments.materialize,
+                "Build, validate and time every plan of the table in memory")
+      ->needs(all);
+  CLI::Option* table =
+      command
+          .add_option("--table", arguments.table,
+                      "Expand a plan of this table file, with --failures or --failed")
+          ->type_name("FILE")
+          ->excludes(all);
+  for (const char* shape :
+       {"--dp", "--pp", "--microbatches", "--tp", "--cost", "--memory-cap", "--normalize"}) {
+    table->excludes(command.get_option(shape));
+  }
 }
 
 void AddMethodOptions(CLI::App& command, PlanArguments& arguments) {
@@ -87,6 +132,7 @@ void AddOutputOptions(CLI::App& command, PlanArguments& arguments) {
 void AddPlanOptions(CLI::App& command, PlanArguments& arguments) {
   command.footer(kFooter);
   AddJobOptions(command, arguments);
+  AddFailureOptions(command, arguments);
   AddMethodOptions(command, arguments);
   AddOutputOptions(command, arguments);
 }

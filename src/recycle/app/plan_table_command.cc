@@ -4,12 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "recycle/base/clock.h"
 #include "recycle/planner/plan_table.h"
@@ -81,6 +84,19 @@ Status WriteTable(const PlanTable& table, const std::string& folder) {
   return table.WriteFile(folder + "/table.json");
 }
 
+// Calls work(0), ..., work(count - 1) on every core.
+void RunInParallel(int count, const std::function<void(int)>& work) {
+  std::atomic<int> next = 0;
+  std::vector<std::jthread> threads;
+  const unsigned int cores = std::max(1U, std::thread::hardware_concurrency());
+  threads.reserve(cores);
+  for (unsigned int i = 0; i < cores; ++i) {
+    threads.emplace_back([&] {
+      for (int item = next++; item < count; item = next++) work(item);
+    });
+  }
+}
+
 }  // namespace
 
 Status RunPlanTableCommand(const PlanArguments& arguments, std::ostream& out) {
@@ -94,8 +110,7 @@ Status RunPlanTableCommand(const PlanArguments& arguments, std::ostream& out) {
   std::optional<double> materialize_ms;
   if (arguments.materialize) {
     const TimePoint begin = clock.Now();
-    RC_RETURN_IF_ERROR(
-        table.CheckAllLines(static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))));
+    RC_RETURN_IF_ERROR(table.CheckAllLines(RunInParallel));
     materialize_ms = ToMilliseconds(clock.Now() - begin);
   }
   if (!arguments.out_dir.empty()) RC_RETURN_IF_ERROR(WriteTable(table, arguments.out_dir));

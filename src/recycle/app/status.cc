@@ -10,6 +10,7 @@
 #include "recycle/app/progress.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
+#include "recycle/base/file.h"
 #include "recycle/rpc/status_client.h"
 
 namespace recycle {

@@ -1,5 +1,6 @@
 #include "recycle/executor/batch_source.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/empty.h>
 
 #include "recycle/base/check.h"

@@ -1,5 +1,6 @@
 #include "recycle/executor/gradient_reduction.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 

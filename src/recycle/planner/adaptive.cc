@@ -46,7 +46,9 @@ StatusOr<TimedOrder> MakeAdaptive(const FlatJob& job, Affinity affinity, Effort 
     if (!best.best().has_value()) TryPolicies(job, kinds.back(), HeadPolicies(), best, book);
     return BestOf(best);
   }
-  if (const StatusOr<Order> naive = MakeNaive(job); naive.ok()) best.Offer(*naive);
+  if (job.num_stages == job.num_columns) {
+    if (const StatusOr<Order> naive = MakeNaive(job); naive.ok()) best.Offer(*naive);
+  }
   if (may_pool) TryVirtualPipelines(job, TemplateEffort::kFull, best);
   for (const Affinity kind : kinds) TryPolicies(job, kind, HeadPolicies(), best, book);
   if (may_pool && IsEven(job)) return BestOf(best);  // one pipeline's search covers the job

@@ -1,49 +1,17 @@
 #include "recycle/planner/baselines.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <queue>
 #include <set>
 #include <utility>
 
-#include "recycle/base/check.h"
+#include "recycle/planner/fault_free.h"
 
 namespace recycle {
 namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
-
-// Every worker of a fault-free job runs `sequence(stage)`: {kind, m} in order, on its own
-// micro-batches.
-using StageSequence = std::function<std::vector<std::pair<ActionKind, int>>(int stage)>;
-
-StatusOr<Order> FaultFreeOrder(const FlatJob& job, std::string_view name,
-                               const StageSequence& sequence) {
-  std::vector<std::vector<std::uint32_t>> sequences(At(job.num_workers()));
-  std::vector<std::int32_t> pipeline(At(job.num_slots()));
-  for (int slot = 0; slot < job.num_slots(); ++slot) {
-    pipeline[At(slot)] = (slot / job.num_stages) % job.num_pipelines;
-  }
-  for (int stage = 0; stage < job.num_stages; ++stage) {
-    RC_CHECK(job.LiveAt(stage) == job.num_pipelines) << name << " is fault-free";
-    for (const auto& [kind, m] : sequence(stage)) {
-      for (int k = 0; k < job.num_pipelines; ++k) {
-        const int slot = (m * job.num_pipelines + k) * job.num_stages + stage;
-        sequences[At(job.WorkerOf(stage, k))].push_back(Order::Op(slot, kind));
-      }
-    }
-  }
-  RC_ASSIGN_OR_RETURN(Order order, OrderFromSequences(job, sequences, std::move(pipeline)));
-  if (!FitsMemory(job, order)) {
-    return absl::FailedPreconditionError(fmt::format(
-        "no plan: {} holds more micro-batches than a stage's capacity_bytes allow (hint: "
-        "raise --memory-cap or use --method adaptive)",
-        name));
-  }
-  return order;
-}
 
 // The event-driven dispatch of naive re-routing.
 class NaiveSimulation {
@@ -170,25 +138,27 @@ class NaiveSimulation {
 }  // namespace
 
 StatusOr<Order> MakeGPipe(const FlatJob& job) {
-  return FaultFreeOrder(job, "gpipe", [&](int) {
-    std::vector<std::pair<ActionKind, int>> sequence;
-    for (int m = 0; m < job.micro_batches; ++m) sequence.emplace_back(ActionKind::kForward, m);
-    for (int m = 0; m < job.micro_batches; ++m) sequence.emplace_back(ActionKind::kBackward, m);
+  return MakeFaultFree(job, "gpipe", [&](int column) {
+    std::vector<PipelineAction> sequence;
+    for (int m = 0; m < job.micro_batches; ++m)
+      sequence.push_back({ActionKind::kForward, column, m});
+    for (int m = 0; m < job.micro_batches; ++m)
+      sequence.push_back({ActionKind::kBackward, column, m});
     return sequence;
   });
 }
 
 StatusOr<Order> MakeOneFOneB(const FlatJob& job) {
-  return FaultFreeOrder(job, "1f1b", [&](int stage) {
-    std::vector<std::pair<ActionKind, int>> sequence;
+  return MakeFaultFree(job, "1f1b", [&](int stage) {
+    std::vector<PipelineAction> sequence;
     const int warm_up = std::min(job.micro_batches, job.num_stages - 1 - stage);
-    for (int m = 0; m < warm_up; ++m) sequence.emplace_back(ActionKind::kForward, m);
+    for (int m = 0; m < warm_up; ++m) sequence.push_back({ActionKind::kForward, stage, m});
     for (int m = warm_up; m < job.micro_batches; ++m) {
-      sequence.emplace_back(ActionKind::kForward, m);
-      sequence.emplace_back(ActionKind::kBackward, m - warm_up);
+      sequence.push_back({ActionKind::kForward, stage, m});
+      sequence.push_back({ActionKind::kBackward, stage, m - warm_up});
     }
     for (int m = job.micro_batches - warm_up; m < job.micro_batches; ++m) {
-      sequence.emplace_back(ActionKind::kBackward, m);
+      sequence.push_back({ActionKind::kBackward, stage, m});
     }
     return sequence;
   });

@@ -25,8 +25,9 @@ Ceilings MakeCeilings(const FlatJob& job) {
   for (int i = 0; i < job.num_stages; ++i) {
     const auto s = static_cast<std::size_t>(i);
     const StageCosts& costs = job.stages[s];
-    ceilings.open.push_back(FitsAtOnce(job.capacity[s], costs.activation_bytes, job.Quota(i)));
-    ceilings.weights.push_back(FitsAtOnce(job.capacity[s], costs.deferred_bytes, job.Quota(i)));
+    const double capacity = job.capacity[static_cast<std::size_t>(job.column[s])];
+    ceilings.open.push_back(FitsAtOnce(capacity, costs.activation_bytes, job.Quota(i)));
+    ceilings.weights.push_back(FitsAtOnce(capacity, costs.deferred_bytes, job.Quota(i)));
   }
   return ceilings;
 }
@@ -69,7 +70,7 @@ class Mover {
       case 4:
         rules.forward_lookahead = LookAhead(times_.forward_unit);
         return;
-      default:
+      case 5:
         rules.weight_lookahead = LookAhead(times_.weight_unit);
         return;
     }

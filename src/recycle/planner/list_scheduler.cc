@@ -33,19 +33,19 @@ struct Arrival {
   int slot;
 };
 
-struct Worker {
-  int number = 0;
+// A worker's part in one stage.
+struct Lane {
+  int worker = 0;
   int pipeline = 0;
   int quota = 0;
+  int own_quota = 0;     // forwards that are its own: none, its pipeline's, or all it is given
   int orphan_quota = 0;  // strict affinity: orphans it may start
-  double memory = 0;
-  int started = 0;  // F's started
+  int started = 0;       // F's started
   int orphans_started = 0;
-  int open = 0;  // F's started whose I has not
-  std::uint32_t running = 0;
+  int open = 0;                  // F's started whose I has not
   Fifo inputs;                   // micro-batches whose I may start
   Fifo weights;                  // micro-batches whose W is owed
-  Fifo own;                      // strict affinity: forwards of its own pipeline
+  Fifo own;                      // forwards nobody else may run
   std::vector<Arrival> pending;  // I's that are known to come, not here yet
 };
 
@@ -63,28 +63,38 @@ std::int64_t LongestDelay(const SurrogateTimes& times) {
 
 class ListScheduler::Simulation {
  public:
-  Simulation(const FlatJob& job, SurrogateTimes times, Affinity affinity)
+  // `assigned` is empty, or the pipeline of every slot.
+  Simulation(const FlatJob& job, SurrogateTimes times, Affinity affinity,
+             std::vector<std::int32_t> assigned)
       : job_(job),
         times_(std::move(times)),
         strict_(affinity == Affinity::kStrict),
+        assigned_(std::move(assigned)),
         events_(LongestDelay(times_), job.num_slots(), job.num_workers()) {
     RC_CHECK(affinity != Affinity::kAny) << "the scheduler builds one kind of order at a time";
-    RC_CHECK(job.num_stages == job.num_columns) << "one stage per worker";
-    workers_.resize(At(job.num_workers()));
-    alive_.assign(workers_.size(), false);
-    for (int stage = 0; stage < job.num_stages; ++stage) {
-      for (const int k : job.live[At(stage)]) {
-        const int number = job.WorkerOf(stage, k);
-        workers_[At(number)].number = number;
-        workers_[At(number)].pipeline = k;
-        alive_[At(number)] = true;
+    lanes_.resize(At(job.num_stages * job.num_pipelines));
+    alive_.assign(At(job.num_workers()), false);
+    stages_of_.resize(At(job.num_columns));
+    reserve_.assign(At(job.num_stages), 0);
+    for (int stage = job.num_stages - 1; stage >= 0; --stage) {
+      const std::size_t column = At(job.column[At(stage)]);
+      for (const int higher : stages_of_[column]) {
+        reserve_[At(stage)] += job.stages[At(higher)].activation_bytes;
+      }
+      stages_of_[column].push_back(stage);
+      for (const int k : job.live[column]) {
+        Lane& lane = LaneOf(stage, k);
+        lane.worker = job.WorkerOf(stage, k);
+        lane.pipeline = k;
+        alive_[At(lane.worker)] = true;
       }
       SetQuotas(stage);
     }
+    if (!assigned_.empty()) SetAssignedQuotas();
     pools_.resize(At(job.num_stages));
-    busy_.assign(workers_.size(), false);
     PlaceQueues();
-    touched_.assign(At(job.num_stages), false);
+    touched_.assign(At(job.num_columns), false);
+    idle_.resize(At(job.num_stages));
   }
 
   const SurrogateTimes& times() const { return times_; }
@@ -95,25 +105,30 @@ class ListScheduler::Simulation {
     Reset();
     while (!events_.empty()) {
       events_.TakeNext([this](EventQueue::Type type, int payload) { Handle(type, payload); });
-      for (int stage = 0; stage < job_.num_stages; ++stage) {
-        if (!touched_[At(stage)]) continue;
-        touched_[At(stage)] = false;
-        Dispatch(stage);
+      for (int column = 0; column < job_.num_columns; ++column) {
+        if (!touched_[At(column)]) continue;
+        touched_[At(column)] = false;
+        Dispatch(column);
       }
     }
     return order.ops.size() == job_.num_actions();
   }
 
  private:
+  Lane& LaneOf(int stage, int pipeline) {
+    return lanes_[At(stage * job_.num_pipelines + pipeline)];
+  }
+
   // Micro-batches each worker of `stage` takes: even, or by speed where there are stragglers.
   void SetQuotas(int stage) {
-    const std::vector<int>& live = job_.live[At(stage)];
+    const std::vector<int>& live = job_.live[At(job_.column[At(stage)])];
     const int orphans = job_.micro_batches * (job_.num_pipelines - static_cast<int>(live.size()));
     const int live_count = static_cast<int>(live.size());
     for (const int k : live) {
-      Worker& worker = workers_[At(job_.WorkerOf(stage, k))];
-      worker.quota = job_.Quota(stage);
-      worker.orphan_quota = (orphans + live_count - 1) / live_count;
+      Lane& lane = LaneOf(stage, k);
+      lane.quota = job_.Quota(stage);
+      lane.own_quota = strict_ ? job_.micro_batches : 0;
+      lane.orphan_quota = (orphans + live_count - 1) / live_count;
     }
     if (!job_.has_stragglers) return;
     std::vector<int> share(live.size(), 0);
@@ -132,17 +147,26 @@ class ListScheduler::Simulation {
       ++share[best];
     }
     for (std::size_t p = 0; p < live.size(); ++p) {
-      Worker& worker = workers_[At(job_.WorkerOf(stage, live[p]))];
-      worker.orphan_quota = strict_ ? share[p] : 0;
-      worker.quota = share[p] + (strict_ ? job_.micro_batches : 0);
+      Lane& lane = LaneOf(stage, live[p]);
+      lane.orphan_quota = strict_ ? share[p] : 0;
+      lane.quota = share[p] + (strict_ ? job_.micro_batches : 0);
+    }
+  }
+
+  void SetAssignedQuotas() {
+    for (Lane& lane : lanes_) lane.quota = lane.own_quota = lane.orphan_quota = 0;
+    for (int slot = 0; slot < job_.num_slots(); ++slot) {
+      Lane& lane = LaneOf(slot % job_.num_stages, assigned_[At(slot)]);
+      ++lane.quota;
+      ++lane.own_quota;
     }
   }
 
   // Hands every queue its part of one block of memory.
   void PlaceQueues() {
     std::size_t total = At(job_.num_micro_batches) * pools_.size();
-    for (const Worker& worker : workers_) {
-      total += 2 * At(worker.quota) + (strict_ ? At(job_.micro_batches) : 0);
+    for (const Lane& lane : lanes_) {
+      total += 2 * At(lane.quota) + At(lane.own_quota);
     }
     queue_space_.resize(total);
     std::int32_t* space = queue_space_.data();
@@ -150,24 +174,25 @@ class ListScheduler::Simulation {
       pool.Place(space);
       space += job_.num_micro_batches;
     }
-    for (Worker& worker : workers_) {
-      worker.inputs.Place(space);
-      worker.weights.Place(space + worker.quota);
-      worker.own.Place(space + 2 * worker.quota);
-      space += 2 * worker.quota + (strict_ ? job_.micro_batches : 0);
+    for (Lane& lane : lanes_) {
+      lane.inputs.Place(space);
+      lane.weights.Place(space + lane.quota);
+      lane.own.Place(space + 2 * lane.quota);
+      space += 2 * lane.quota + lane.own_quota;
     }
   }
 
   void Reset() {
-    for (Worker& worker : workers_) {
-      worker.memory = 0;
-      worker.started = worker.orphans_started = worker.open = 0;
-      worker.inputs.Clear();
-      worker.weights.Clear();
-      worker.own.Clear();
-      worker.pending.clear();
+    for (Lane& lane : lanes_) {
+      lane.started = lane.orphans_started = lane.open = 0;
+      lane.inputs.Clear();
+      lane.weights.Clear();
+      lane.own.Clear();
+      lane.pending.clear();
     }
-    std::fill(busy_.begin(), busy_.end(), false);
+    busy_.assign(At(job_.num_workers()), false);
+    memory_.assign(At(job_.num_workers()), 0);
+    running_.assign(At(job_.num_workers()), 0);
     for (Fifo& pool : pools_) pool.Clear();
     looks_ahead_ = rules_->forward_lookahead > 0 || rules_->weight_lookahead > 0;
     order_->ops.clear();
@@ -181,9 +206,11 @@ class ListScheduler::Simulation {
   }
 
   void AddForward(int micro_batch, int stage) {
-    const int home = job_.WorkerOf(stage, micro_batch % job_.num_pipelines);
-    if (strict_ && alive_[At(home)]) {
-      workers_[At(home)].own.push(micro_batch);
+    const int home = micro_batch % job_.num_pipelines;
+    if (!assigned_.empty()) {
+      LaneOf(stage, assigned_[At(micro_batch * job_.num_stages + stage)]).own.push(micro_batch);
+    } else if (strict_ && alive_[At(job_.WorkerOf(stage, home))]) {
+      LaneOf(stage, home).own.push(micro_batch);
     } else {
       pools_[At(stage)].push(micro_batch);
     }
@@ -191,40 +218,40 @@ class ListScheduler::Simulation {
 
   void Handle(EventQueue::Type type, int payload) {
     if (type == EventQueue::kWorkerFree) {
-      Worker& worker = workers_[At(payload)];
-      const int stage = payload / job_.num_pipelines;
-      Finish(worker, stage);
-      touched_[At(stage)] = true;
+      Finish(payload);
+      touched_[At(payload / job_.num_pipelines)] = true;
       return;
     }
     const int stage = payload % job_.num_stages;
     const int micro_batch = payload / job_.num_stages;
-    touched_[At(stage)] = true;
+    touched_[At(job_.column[At(stage)])] = true;
     if (type == EventQueue::kForwardArrives) {
       // All micro-batches are at stage 0 from the start; the event there only wakes its workers.
       if (stage > 0) AddForward(micro_batch, stage);
       return;
     }
-    Worker& worker = workers_[At(job_.WorkerOf(stage, order_->pipeline[At(payload)]))];
+    Lane& lane = LaneOf(stage, order_->pipeline[At(payload)]);
     if (looks_ahead_) {
-      std::erase_if(worker.pending, [&](const Arrival& a) { return a.slot == payload; });
+      std::erase_if(lane.pending, [&](const Arrival& a) { return a.slot == payload; });
     }
-    worker.inputs.push(micro_batch);
+    lane.inputs.push(micro_batch);
   }
 
-  void Finish(Worker& worker, int stage) {
-    busy_[At(worker.number)] = false;
+  void Finish(int worker) {
+    busy_[At(worker)] = false;
+    const int slot = Order::SlotOf(running_[At(worker)]);
+    const int stage = slot % job_.num_stages;
     const StageCosts& costs = job_.stages[At(stage)];
-    switch (Order::KindOf(worker.running)) {
+    switch (Order::KindOf(running_[At(worker)])) {
       case ActionKind::kBackwardInput:
-        worker.memory -= costs.activation_bytes - costs.deferred_bytes;
-        worker.weights.push(Order::SlotOf(worker.running) / job_.num_stages);
+        memory_[At(worker)] -= costs.activation_bytes - costs.deferred_bytes;
+        LaneOf(stage, worker % job_.num_pipelines).weights.push(slot / job_.num_stages);
         break;
       case ActionKind::kBackwardWeight:
-        worker.memory -= costs.deferred_bytes;
+        memory_[At(worker)] -= costs.deferred_bytes;
         break;
       case ActionKind::kBackward:
-        worker.memory -= costs.activation_bytes;
+        memory_[At(worker)] -= costs.activation_bytes;
         break;
       case ActionKind::kForward:
       case ActionKind::kReduceGrad:
@@ -234,152 +261,178 @@ class ListScheduler::Simulation {
     }
   }
 
-  void Dispatch(int stage) {
-    idle_.clear();
-    for (const int k : job_.live[At(stage)]) {
-      const std::size_t number = At(job_.WorkerOf(stage, k));
-      if (!busy_[number]) idle_.push_back(&workers_[number]);
-    }
-    if (idle_.empty()) return;
-    std::sort(idle_.begin(), idle_.end(), [](const Worker* a, const Worker* b) {
-      return std::pair(a->started, a->number) < std::pair(b->started, b->number);
-    });
-    const auto s = At(stage);
-    for (Worker* worker : idle_) StartBelowMinimum(*worker, s);
-    for (Worker* worker : idle_) {
-      if (IsBusy(*worker) || worker->inputs.empty()) continue;
-      StartBackward(*worker, stage);
-    }
-    for (Worker* worker : idle_) {
-      if (IsBusy(*worker) || !HasForward(*worker, s) || !Fits(*worker, s)) continue;
-      if (worker->open >= rules_->max_open[s] || worker->weights.size() >= rules_->max_weights[s] ||
-          worker->started >= worker->quota || AwaitsInput(*worker, rules_->forward_lookahead)) {
-        continue;
+  // The idle workers' lanes of every stage of `column`, by fewest started, then by number.
+  bool FindIdle(int column) {
+    bool any = false;
+    for (const int stage : stages_of_[At(column)]) {
+      std::vector<Lane*>& idle = idle_[At(stage)];
+      idle.clear();
+      for (const int k : job_.live[At(column)]) {
+        if (!busy_[At(column * job_.num_pipelines + k)]) idle.push_back(&LaneOf(stage, k));
       }
-      StartForward(*worker, stage);
+      any = any || !idle.empty();
+      std::sort(idle.begin(), idle.end(), [](const Lane* a, const Lane* b) {
+        return std::pair(a->started, a->worker) < std::pair(b->started, b->worker);
+      });
     }
-    for (Worker* worker : idle_) {
-      if (IsBusy(*worker) || worker->weights.empty()) continue;
-      if (!AwaitsInput(*worker, rules_->weight_lookahead)) StartWeight(*worker, stage);
+    return any;
+  }
+
+  // Calls `start(lane, stage)` for every lane of `column` whose worker is still idle; higher stages
+  // first.
+  template <typename Starter>
+  void ForIdle(int column, Starter start) {
+    for (const int stage : stages_of_[At(column)]) {
+      for (Lane* lane : idle_[At(stage)]) {
+        if (!busy_[At(lane->worker)]) start(*lane, stage);
+      }
     }
+  }
+
+  void Dispatch(int column) {
+    if (!FindIdle(column)) return;
+    ForIdle(column, [this](Lane& lane, int stage) { StartBelowMinimum(lane, stage); });  // P0
+    ForIdle(column, [this](Lane& lane, int stage) {                                      // P1
+      if (!lane.inputs.empty()) StartBackward(lane, stage);
+    });
+    ForIdle(column, [this](Lane& lane, int stage) {  // P2
+      const std::size_t s = At(stage);
+      if (!HasForward(lane, s) || !Fits(lane, s) || lane.started >= lane.quota) return;
+      if (lane.open >= rules_->max_open[s] || lane.weights.size() >= rules_->max_weights[s]) return;
+      if (!AwaitsInput(lane, rules_->forward_lookahead)) StartForward(lane, stage);
+    });
+    ForIdle(column, [this](Lane& lane, int stage) {  // P3
+      if (!lane.weights.empty() && !AwaitsInput(lane, rules_->weight_lookahead)) {
+        StartWeight(lane, stage);
+      }
+    });
   }
 
   // P0: too few forwards in flight, or too many W's owed, come before an I that is here.
-  void StartBelowMinimum(Worker& worker, std::size_t s) {
-    const int stage = static_cast<int>(s);
-    if (worker.started >= worker.quota) return;
-    if (worker.open < rules_->min_open[s] && worker.open < rules_->max_open[s] &&
-        HasForward(worker, s)) {
-      if (Fits(worker, s)) {
-        StartForward(worker, stage);
-      } else if (!worker.weights.empty()) {
-        StartWeight(worker, stage);
+  void StartBelowMinimum(Lane& lane, int stage) {
+    const std::size_t s = At(stage);
+    if (lane.started >= lane.quota) return;
+    if (lane.open < rules_->min_open[s] && lane.open < rules_->max_open[s] && HasForward(lane, s)) {
+      if (Fits(lane, s)) {
+        StartForward(lane, stage);
+      } else if (!lane.weights.empty()) {
+        StartWeight(lane, stage);
       }
-    } else if (worker.weights.size() >= rules_->drain_weights[s]) {
-      StartWeight(worker, stage);
+    } else if (lane.weights.size() >= rules_->drain_weights[s]) {
+      StartWeight(lane, stage);
     }
   }
 
-  bool IsBusy(const Worker& worker) const { return busy_[At(worker.number)] != 0; }
-
-  bool Fits(const Worker& worker, std::size_t stage) const {
-    return worker.memory + job_.stages[stage].activation_bytes <= job_.capacity[stage];
+  bool Fits(const Lane& lane, std::size_t stage) const {
+    return memory_[At(lane.worker)] + job_.stages[stage].activation_bytes + reserve_[stage] <=
+           job_.capacity[At(job_.column[stage])];
   }
 
-  bool MayTakeFromPool(const Worker& worker, std::size_t stage) const {
-    return !pools_[stage].empty() && (!strict_ || worker.orphans_started < worker.orphan_quota);
+  bool MayTakeFromPool(const Lane& lane, std::size_t stage) const {
+    return !pools_[stage].empty() && (!strict_ || lane.orphans_started < lane.orphan_quota);
   }
 
-  bool HasForward(const Worker& worker, std::size_t stage) const {
-    return !worker.own.empty() || MayTakeFromPool(worker, stage);
+  bool HasForward(const Lane& lane, std::size_t stage) const {
+    return !lane.own.empty() || MayTakeFromPool(lane, stage);
   }
 
   // True if an I is known to arrive in [now, now + within).
-  bool AwaitsInput(const Worker& worker, std::int64_t within) const {
+  bool AwaitsInput(const Lane& lane, std::int64_t within) const {
     if (within == 0) return false;
-    return std::any_of(worker.pending.begin(), worker.pending.end(), [&](const Arrival& arrival) {
+    return std::any_of(lane.pending.begin(), lane.pending.end(), [&](const Arrival& arrival) {
       return arrival.time < events_.now() + within;
     });
   }
 
   // The head of its own queue or of the pool: the lesser index m, its own on a tie.
-  int PopForward(Worker& worker, std::size_t stage) {
+  int PopForward(Lane& lane, std::size_t stage) {
     Fifo& pool = pools_[stage];
-    const bool from_pool = MayTakeFromPool(worker, stage) &&
-                           (worker.own.empty() || pool.front() / job_.num_pipelines <
-                                                      worker.own.front() / job_.num_pipelines);
-    if (!from_pool) return worker.own.pop();
-    ++worker.orphans_started;
+    const bool from_pool = MayTakeFromPool(lane, stage) &&
+                           (lane.own.empty() || pool.front() / job_.num_pipelines <
+                                                    lane.own.front() / job_.num_pipelines);
+    if (!from_pool) return lane.own.pop();
+    ++lane.orphans_started;
     return pool.pop();
   }
 
   // Records the start of `kind` and returns its end.
-  std::int64_t Start(Worker& worker, int stage, int micro_batch, ActionKind kind) {
+  std::int64_t Start(Lane& lane, int stage, int micro_batch, ActionKind kind) {
     const std::uint32_t op = Order::Op(micro_batch * job_.num_stages + stage, kind);
     order_->ops.push_back(op);
-    busy_[At(worker.number)] = true;
-    worker.running = op;
+    busy_[At(lane.worker)] = true;
+    running_[At(lane.worker)] = op;
     const std::int64_t end =
-        events_.now() + times_.durations[At(stage * job_.num_pipelines + worker.pipeline)]
+        events_.now() + times_.durations[At(stage * job_.num_pipelines + lane.pipeline)]
                                         [static_cast<std::size_t>(kind)];
-    events_.Push(end, EventQueue::kWorkerFree, worker.number);
+    events_.Push(end, EventQueue::kWorkerFree, lane.worker);
     return end;
   }
 
-  void StartForward(Worker& worker, int stage) {
-    const int micro_batch = PopForward(worker, At(stage));
+  void StartForward(Lane& lane, int stage) {
+    const int micro_batch = PopForward(lane, At(stage));
     const int slot = micro_batch * job_.num_stages + stage;
-    order_->pipeline[At(slot)] = worker.pipeline;
-    worker.memory += job_.stages[At(stage)].activation_bytes;
-    ++worker.started;
-    ++worker.open;
-    const std::int64_t end = Start(worker, stage, micro_batch, ActionKind::kForward);
+    order_->pipeline[At(slot)] = lane.pipeline;
+    memory_[At(lane.worker)] += job_.stages[At(stage)].activation_bytes;
+    ++lane.started;
+    ++lane.open;
+    const std::int64_t end = Start(lane, stage, micro_batch, ActionKind::kForward);
     if (stage + 1 < job_.num_stages) {
       events_.Push(end + times_.send_forward[At(stage)], EventQueue::kForwardArrives, slot + 1);
     } else {
-      Announce(worker, slot, end);
+      Announce(lane, slot, end);
     }
   }
 
-  void StartBackward(Worker& worker, int stage) {
-    const int micro_batch = worker.inputs.pop();
-    --worker.open;
+  void StartBackward(Lane& lane, int stage) {
+    const int micro_batch = lane.inputs.pop();
+    --lane.open;
     const std::int64_t end =
-        Start(worker, stage, micro_batch,
+        Start(lane, stage, micro_batch,
               job_.decoupled ? ActionKind::kBackwardInput : ActionKind::kBackward);
     if (stage == 0) return;
     const int slot = micro_batch * job_.num_stages + stage - 1;
-    Worker& before = workers_[At(job_.WorkerOf(stage - 1, order_->pipeline[At(slot)]))];
+    Lane& before = LaneOf(stage - 1, order_->pipeline[At(slot)]);
     Announce(before, slot, end + times_.send_backward[At(stage - 1)]);
   }
 
-  void StartWeight(Worker& worker, int stage) {
-    Start(worker, stage, worker.weights.pop(), ActionKind::kBackwardWeight);
+  void StartWeight(Lane& lane, int stage) {
+    Start(lane, stage, lane.weights.pop(), ActionKind::kBackwardWeight);
   }
 
-  void Announce(Worker& worker, int slot, std::int64_t time) {
-    if (looks_ahead_) worker.pending.push_back({.time = time, .slot = slot});
+  void Announce(Lane& lane, int slot, std::int64_t time) {
+    if (looks_ahead_) lane.pending.push_back({.time = time, .slot = slot});
     events_.Push(time, EventQueue::kInputArrives, slot);
   }
 
   const FlatJob& job_;
   const SurrogateTimes times_;
   const bool strict_;
+  const std::vector<std::int32_t> assigned_;
   EventQueue events_;
   const DispatchRules* rules_ = nullptr;
   Order* order_ = nullptr;
-  std::vector<Worker> workers_;     // by number
-  std::vector<std::uint8_t> busy_;  // by number
+  std::vector<Lane> lanes_;                  // by stage * DP + pipeline
+  std::vector<std::vector<int>> stages_of_;  // by column: its stages, highest first
+  std::vector<double> reserve_;              // by stage: room kept for its worker's higher stages
+  std::vector<std::uint8_t> busy_;           // by worker
+  std::vector<double> memory_;               // by worker
+  std::vector<std::uint32_t> running_;       // by worker: the action it runs or ran last
+  std::vector<bool> alive_;                  // by worker
   std::vector<std::int32_t> queue_space_;
-  std::vector<bool> alive_;    // by number
-  std::vector<Fifo> pools_;    // by stage: forwards anybody (strict: orphans) may take
-  std::vector<bool> touched_;  // by stage: something happened there now
-  std::vector<Worker*> idle_;
+  std::vector<Fifo> pools_;               // by stage: forwards anybody (strict: orphans) may take
+  std::vector<bool> touched_;             // by stage: something happened there now
+  std::vector<std::vector<Lane*>> idle_;  // by stage
   bool looks_ahead_ = false;
 };
 
 ListScheduler::ListScheduler(const FlatJob& job, SurrogateTimes times, Affinity affinity)
-    : simulation_(std::make_unique<Simulation>(job, std::move(times), affinity)) {}
+    : simulation_(std::make_unique<Simulation>(job, std::move(times), affinity,
+                                               std::vector<std::int32_t>())) {}
+
+ListScheduler::ListScheduler(const FlatJob& job, SurrogateTimes times,
+                             std::vector<std::int32_t> pipeline)
+    : simulation_(std::make_unique<Simulation>(job, std::move(times), Affinity::kStrict,
+                                               std::move(pipeline))) {}
 
 ListScheduler::~ListScheduler() = default;
 

@@ -14,7 +14,9 @@
 #ifndef RECYCLE_PLANNER_LIST_SCHEDULER_H_
 #define RECYCLE_PLANNER_LIST_SCHEDULER_H_
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "recycle/planner/flat_job.h"
 #include "recycle/planner/order.h"
@@ -26,6 +28,8 @@ class ListScheduler {
  public:
   // `job` must outlive the scheduler. Affinity::kAny is a bug here: one kind at a time.
   ListScheduler(const FlatJob& job, SurrogateTimes times, Affinity affinity);
+  // With every micro-batch on a given worker: `pipeline` by slot.
+  ListScheduler(const FlatJob& job, SurrogateTimes times, std::vector<std::int32_t> pipeline);
   ~ListScheduler();
   ListScheduler(const ListScheduler&) = delete;
   ListScheduler& operator=(const ListScheduler&) = delete;

@@ -1,20 +1,13 @@
 #include "recycle/planner/plan_table.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <thread>
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/base/file.h"
 #include "recycle/base/sha256.h"
 #include "recycle/plan/json_fields.h"
 #include "recycle/plan/plan_json.h"
@@ -271,25 +264,15 @@ Status PlanTable::RegenerateOrders() {
 }
 
 StatusOr<PlanTable> PlanTable::ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::ErrnoToStatus(errno, "cannot open plan table " + path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  StatusOr<PlanTable> table = FromJson(text.str());
+  RC_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  StatusOr<PlanTable> table = FromJson(text);
   if (table.ok()) return table;
   return Status(table.status().code(),
                 fmt::format("plan table {}: {}", path, std::string(table.status().message())));
 }
 
 Status PlanTable::WriteFile(const std::string& path) const {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << ToJson();
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return OkStatus();
-  const Status failure = absl::ErrnoToStatus(errno, "cannot write plan table " + path);
-  std::remove(temporary.c_str());
-  return failure;
+  return WriteFileAtomically(path, ToJson());
 }
 
 const PlanTable::Entry* PlanTable::Find(int most) const {
@@ -358,25 +341,12 @@ StatusOr<Plan> PlanTable::ExpandCount(int failures) const {
   return Expand(PlacesOf(request_.parallel, LastPlacement(request_.parallel, failures)));
 }
 
-Status PlanTable::CheckAllLines(int threads) const {
-  std::atomic<int> next{0};
-  std::mutex mutex;
-  Status first_failure;
-  int failed_at = max_failures_ + 1;
-  const auto work = [&] {
-    for (int f = next++; f <= max_failures_; f = next++) {
-      const Status status = CheckLine(f);
-      const std::lock_guard lock(mutex);
-      if (status.ok() || f >= failed_at) continue;
-      first_failure = status;
-      failed_at = f;
-    }
-  };
-  std::vector<std::jthread> workers;
-  for (int n = 1; n < threads; ++n) workers.emplace_back(work);
-  work();
-  workers.clear();
-  return first_failure;
+Status PlanTable::CheckAllLines(const ParallelFor& parallel_for) const {
+  std::vector<Status> results(At(max_failures_) + 1);
+  parallel_for(max_failures_ + 1,
+               [&](int failures) { results[At(failures)] = CheckLine(failures); });
+  for (const Status& result : results) RC_RETURN_IF_ERROR(result);
+  return OkStatus();
 }
 
 }  // namespace recycle

@@ -13,6 +13,7 @@
 #ifndef RECYCLE_PLANNER_PLAN_TABLE_H_
 #define RECYCLE_PLANNER_PLAN_TABLE_H_
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,10 +80,13 @@ class PlanTable {
   // The plan for a number of failures, placement *last*.
   StatusOr<Plan> ExpandCount(int failures) const;
 
+  // Calls work(0), ..., work(count - 1), in any order, on as many threads as it likes.
+  using ParallelFor = std::function<void(int count, const std::function<void(int)>& work)>;
+
   // Builds, checks and times the plan of every line in memory (as orders, the compact form of a
-  // plan), on `threads` threads: the proof that the table is right. Error: kInternal naming the
-  // first line whose plan is illegal or slower than stated.
-  Status CheckAllLines(int threads) const;
+  // plan): the proof that the table is right. Error: kInternal about the first line whose plan is
+  // illegal or slower than stated.
+  Status CheckAllLines(const ParallelFor& parallel_for) const;
 
  private:
   PlanTable(PlanRequest request, int max_failures)

@@ -1,18 +1,22 @@
 #include "recycle/planner/planner.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "recycle/planner/adaptive.h"
 #include "recycle/planner/baselines.h"
+#include "recycle/planner/exact.h"
 #include "recycle/planner/flat_job.h"
+#include "recycle/planner/interleaved.h"
 #include "recycle/planner/order.h"
 #include "recycle/planner/plan_builder.h"
+#include "recycle/planner/virtual_pipelines.h"
+#include "recycle/planner/zero_bubble.h"
 
 namespace recycle {
 namespace {
@@ -46,14 +50,54 @@ Status CheckMethod(const PlanRequest& request) {
                     "adaptive)",
                     MethodText(request.method), request.failed.size()));
   }
-  if (request.parallel.virtual_stages > 1 && request.method != Method::kAdaptive &&
+  const Parallelism& parallel = request.parallel;
+  const bool is_v = parallel.virtual_stages == 2 && parallel.placement == Placement::kV;
+  const bool is_interleaved =
+      parallel.virtual_stages > 1 && parallel.placement == Placement::kInterleaved;
+  if (request.method == Method::kInterleaved && !is_interleaved) {
+    return absl::InvalidArgumentError(fmt::format(
+        "method interleaved has 2 or more interleaved stages a worker, virtual stages are "
+        "{} (hint: --virtual 2)",
+        parallel.virtual_stages));
+  }
+  if (request.method == Method::kZbV && !is_v) {
+    return absl::InvalidArgumentError(fmt::format(
+        "method zb-v has 2 stages a worker in placement v, virtual stages are {} (hint: "
+        "--virtual 2)",
+        parallel.virtual_stages));
+  }
+  if (parallel.virtual_stages > 1 && request.method != Method::kAdaptive &&
       request.method != Method::kInterleaved && request.method != Method::kZbV) {
     return absl::InvalidArgumentError(fmt::format(
         "method {} has one stage a worker, and virtual stages are {} (hint: use adaptive, "
         "interleaved or zb-v)",
-        MethodText(request.method), request.parallel.virtual_stages));
+        MethodText(request.method), parallel.virtual_stages));
+  }
+  const bool needs_decoupling = request.method == Method::kZbH1 ||
+                                request.method == Method::kZbH2 || request.method == Method::kZbV;
+  if (needs_decoupling && !request.options.decoupled) {
+    return absl::InvalidArgumentError(
+        fmt::format("method {} runs I and W apart (hint: leave --no-decouple out)",
+                    MethodText(request.method)));
   }
   return OkStatus();
+}
+
+// The V placement's schedule: the template search on one pipeline, for every pipeline. Where no
+// capacity is stated it keeps to 1F1B's peak, PP micro-batches, as the method promises.
+StatusOr<Order> MakeZbV(FlatJob job) {
+  for (int column = 0; column < job.num_columns; ++column) {
+    double whole = 0;
+    for (int stage = 0; stage < job.num_stages; ++stage) {
+      if (job.column[static_cast<std::size_t>(stage)] != column) continue;
+      whole += job.stages[static_cast<std::size_t>(stage)].activation_bytes;
+    }
+    double& capacity = job.capacity[static_cast<std::size_t>(column)];
+    if (std::isinf(capacity)) capacity = job.num_columns * whole * kCapacitySlack;
+  }
+  RC_ASSIGN_OR_RETURN(const PipelineTemplate single,
+                      MakeTemplate(job, job.micro_batches, TemplateEffort::kFull));
+  return ExpandTemplate(job, single.order);
 }
 
 StatusOr<Order> MakeOrder(const PlanRequest& request, const FlatJob& job) {
@@ -69,14 +113,17 @@ StatusOr<Order> MakeOrder(const PlanRequest& request, const FlatJob& job) {
     case Method::kNaive:
       return MakeNaive(job);
     case Method::kInterleaved:
+      return MakeInterleaved(job);
     case Method::kZbH1:
+      return MakeZbH1(job);
     case Method::kZbH2:
+      return MakeZbH2(job);
     case Method::kZbV:
+      return MakeZbV(job);
     case Method::kExact:
       break;
   }
-  return absl::UnimplementedError(
-      fmt::format("method {} is not built yet (hint: use adaptive)", MethodText(request.method)));
+  return absl::InternalError("method exact makes whole plans");
 }
 
 // Each worker's stages in one; the sends are those between the lowest stages.
@@ -133,6 +180,10 @@ StatusOr<Plan> MakePlan(const PlanRequest& request) {
   PlanRequest effective = request;
   if (IsCoupledAndSynchronous(request.method)) {
     effective.options = {.decoupled = false, .staggered = false};
+  }
+  if (request.method == Method::kExact) {
+    RC_ASSIGN_OR_RETURN(ExactResult result, SolveExact(effective));
+    return std::move(result.plan);
   }
   RC_ASSIGN_OR_RETURN(const FlatJob job, MakeFlatJob(effective));
   RC_ASSIGN_OR_RETURN(const Order order, MakeOrder(effective, job));

@@ -67,24 +67,6 @@ TEST(PlannerTest, GPipeAndOneFOneBMeetTheirClosedForms) {
   EXPECT_NEAR(ToUnits(FaultFreeOneFOneBPeriod(MakeRequest(1, 16, 64, kReal)).value()), 236.5, 0.05);
 }
 
-TEST(PlannerTest, RandomJobsGiveLegalPlansBetweenTheBoundAndNaiveRerouting) {
-  constexpr std::uint64_t kSeed = 20241;
-  Prng prng(kSeed);
-  for (int trial = 0; trial < 150; ++trial) {
-    PlanRequest request = RandomRequest(prng, 6, 6, 12);
-    const std::string where = "seed " + std::to_string(kSeed) + " trial " + std::to_string(trial);
-    const StatusOr<Plan> plan = MakePlan(request);
-    if (!plan.ok()) {
-      // A single micro-batch that does not fit is the only excuse.
-      EXPECT_THAT(std::string(plan.status().message()), HasSubstr("must hold one micro-batch"))
-          << where;
-      continue;
-    }
-    ASSERT_TRUE(Validate(*plan).ok()) << where << ": " << Validate(*plan);
-    EXPECT_LE(*plan->lower_bound, *plan->period) << where;
-  }
-}
-
 TEST(PlannerTest, BadRequestsAreErrorsThatSayWhatToDo) {
   PlanRequest request = MakeRequest(3, 4, 6);
   FailPerStage(request, {0, 0, 3, 0});

@@ -140,7 +140,7 @@ Order ExpandTemplate(const FlatJob& job, const Order& single) {
   Order order;
   order.pipeline.resize(At(job.num_slots()));
   for (int stage = 0; stage < job.num_stages; ++stage) {
-    const StageOwners owners(job, live[At(stage)], chains, length);
+    const StageOwners owners(job, live[At(job.column[At(stage)])], chains, length);
     for (int id = 0; id < job.num_micro_batches; ++id) {
       order.pipeline[At(id * job.num_stages + stage)] = owners[id];
     }

@@ -10,7 +10,7 @@
 //   StatusOr<PipelineTemplate> t = MakeTemplate(job, TemplateLength(job), TemplateEffort::kFull);
 //   Order order = ExpandTemplate(job, t->order);
 //
-// Needs one stage per worker and no stragglers (times would differ between chains). Pure.
+// Needs a job without stragglers (times would differ between chains). Pure.
 #ifndef RECYCLE_PLANNER_VIRTUAL_PIPELINES_H_
 #define RECYCLE_PLANNER_VIRTUAL_PIPELINES_H_
 
@@ -21,7 +21,7 @@
 
 namespace recycle {
 
-// A schedule of one pipeline with one worker per stage.
+// A schedule of one pipeline.
 struct PipelineTemplate {
   int micro_batches = 0;  // n
   Recipe recipe;          // makes `order` again
