@@ -1,6 +1,7 @@
 #include "recycle/planner/list_scheduler.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "recycle/base/check.h"
@@ -278,30 +279,32 @@ class ListScheduler::Simulation {
     return any;
   }
 
-  // Calls `start(lane, stage)` for every lane of `column` whose worker is still idle; higher stages
-  // first.
-  template <typename Starter>
-  void ForIdle(int column, Starter start) {
-    for (const int stage : stages_of_[At(column)]) {
+  // Calls `start(lane, stage)` for every lane of `stages`, in this order, whose worker is still
+  // idle.
+  template <typename Stages, typename Starter>
+  void ForIdle(const Stages& stages, Starter start) {
+    for (const int stage : stages) {
       for (Lane* lane : idle_[At(stage)]) {
         if (!busy_[At(lane->worker)]) start(*lane, stage);
       }
     }
   }
 
+  // Higher stages first; but of W's those of lower stages, which the next iteration needs first.
   void Dispatch(int column) {
     if (!FindIdle(column)) return;
-    ForIdle(column, [this](Lane& lane, int stage) { StartBelowMinimum(lane, stage); });  // P0
-    ForIdle(column, [this](Lane& lane, int stage) {                                      // P1
+    const std::vector<int>& downwards = stages_of_[At(column)];
+    ForIdle(downwards, [this](Lane& lane, int stage) { StartBelowMinimum(lane, stage); });  // P0
+    ForIdle(downwards, [this](Lane& lane, int stage) {                                      // P1
       if (!lane.inputs.empty()) StartBackward(lane, stage);
     });
-    ForIdle(column, [this](Lane& lane, int stage) {  // P2
+    ForIdle(downwards, [this](Lane& lane, int stage) {  // P2
       const std::size_t s = At(stage);
       if (!HasForward(lane, s) || !Fits(lane, s) || lane.started >= lane.quota) return;
       if (lane.open >= rules_->max_open[s] || lane.weights.size() >= rules_->max_weights[s]) return;
       if (!AwaitsInput(lane, rules_->forward_lookahead)) StartForward(lane, stage);
     });
-    ForIdle(column, [this](Lane& lane, int stage) {  // P3
+    ForIdle(std::views::reverse(downwards), [this](Lane& lane, int stage) {  // P3
       if (!lane.weights.empty() && !AwaitsInput(lane, rules_->weight_lookahead)) {
         StartWeight(lane, stage);
       }
