@@ -110,8 +110,8 @@ void Mesh::Close(WorkerId peer) {
 
 Status Mesh::Send(WorkerId to, Frame frame, SendHook hook) {
   const std::shared_ptr<Link> link = Find(to);
-  const Status status = link == nullptr ? absl::UnavailableError("never opened, or closed")
-                                        : link->Send(std::move(frame), std::move(hook));
+  Status status = link == nullptr ? absl::UnavailableError("never opened, or closed")
+                                  : link->Send(std::move(frame), std::move(hook));
   if (status.ok()) return status;
   return absl::UnavailableError("link to " + ToString(to) + ": " + std::string(status.message()));
 }

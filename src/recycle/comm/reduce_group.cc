@@ -198,8 +198,9 @@ void ReduceGroup::Ring::Break(const std::string& why) {
   for (const auto& [neighbour, channel] : channels_) channel->Break(why);
 }
 
-StatusOr<std::unique_ptr<ReduceGroup>> ReduceGroup::Open(std::shared_ptr<Device> device, int rank,
-                                                         int size, Generation generation) {
+StatusOr<std::unique_ptr<ReduceGroup>> ReduceGroup::Open(const std::shared_ptr<Device>& device,
+                                                         int rank, int size,
+                                                         Generation generation) {
   RC_CHECK(0 <= rank && rank < size) << "rank " << rank << " of " << size;
   auto ring = std::make_unique<Ring>(rank, size, generation);
   RC_RETURN_IF_ERROR(ring->Open(device));

@@ -39,8 +39,8 @@ struct MinMax {
 class ReduceGroup {
  public:
   // Makes this member's ends. 0 <= rank < size. Error: kResourceExhausted (file descriptors).
-  static StatusOr<std::unique_ptr<ReduceGroup>> Open(std::shared_ptr<Device> device, int rank,
-                                                     int size, Generation generation);
+  static StatusOr<std::unique_ptr<ReduceGroup>> Open(const std::shared_ptr<Device>& device,
+                                                     int rank, int size, Generation generation);
 
   // Wakes nobody, waits for nobody: peers see their connection closed.
   ~ReduceGroup();
