@@ -142,7 +142,7 @@ Status Channel::ExchangeAddresses(const std::string& peer_address) {
   std::string received(expected.size(), '\0');
   ChannelBuffer sending(*this, std::as_writable_bytes(std::span(sent)));
   ChannelBuffer receiving(*this, std::as_writable_bytes(std::span(received)));
-  const Status status = [&] {
+  Status status = [&] {
     RC_RETURN_IF_ERROR(receiving.PostReceive(0, received.size()));
     RC_RETURN_IF_ERROR(sending.PostSend(0, sent.size()));
     RC_RETURN_IF_ERROR(sending.AwaitSend());

@@ -12,11 +12,12 @@ void Inbox::Deliver(Frame frame) {
     ++counters_.stale_frames;
     return;
   }
-  const std::pair key(frame.generation, frame.key);
-  if (!waiting_.try_emplace(key, std::move(frame)).second) {
+  const auto [place, is_new] = waiting_.try_emplace({frame.generation, frame.key});
+  if (!is_new) {
     ++counters_.duplicate_frames;
     return;
   }
+  place->second = std::move(frame);
   changed_.notify_all();
 }
 
