@@ -91,7 +91,8 @@ std::string Complaint(const ModuleRule& rule, const std::string& module, const I
     if (is_test && other == "testing") return "";
     return "module " + module + " may not include module " + other;
   }
-  if (is_test && StartsWithAny(include.header, {"gtest/", "gmock/", "benchmark/", "gecode/"})) return "";
+  if (is_test && StartsWithAny(include.header, {"gtest/", "gmock/", "benchmark/", "gecode/"}))
+    return "";
   if (rule.pure && !is_test && IsImpure(include.header)) {
     return "module " + module + " is pure: no threads, clocks, sockets, descriptors";
   }
