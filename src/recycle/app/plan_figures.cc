@@ -13,6 +13,7 @@ namespace {
 
 std::string PlacesText(const std::vector<WorkerId>& places) {
   std::vector<std::string> texts;
+  texts.reserve(places.size());
   for (const WorkerId place : places) texts.push_back(ToString(place));
   return fmt::format("{}", fmt::join(texts, " "));
 }
