@@ -55,7 +55,7 @@ class NaiveSimulation {
   };
 
   int NumberOf(int slot) const {
-    return job_.WorkerOf(slot % job_.num_stages, order_.pipeline[At(slot)]);
+    return job_.WorkerOf(job_.StageAt(slot), order_.pipeline[At(slot)]);
   }
   Worker& WorkerAt(int slot) { return workers_[At(NumberOf(slot))]; }
 
@@ -64,13 +64,13 @@ class NaiveSimulation {
     Worker& worker = WorkerAt(slot);
     switch (type) {
       case EventType::kForwardHere:
-        worker.forwards.insert(slot / job_.num_stages);
+        worker.forwards.insert(job_.MicroBatchAt(slot));
         break;
       case EventType::kBackwardHere:
-        worker.backwards.insert(slot / job_.num_stages);
+        worker.backwards.insert(job_.MicroBatchAt(slot));
         break;
       case EventType::kBackwardDone:
-        worker.memory -= job_.stages[At(slot % job_.num_stages)].activation_bytes;
+        worker.memory -= job_.stages[At(job_.StageAt(slot))].activation_bytes;
         worker.busy = false;
         break;
       case EventType::kForwardDone:

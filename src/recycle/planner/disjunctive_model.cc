@@ -56,7 +56,7 @@ class DisjunctiveModel {
   }
 
   double DurationOf(std::uint32_t op, int pipeline) const {
-    const int stage = Order::SlotOf(op) % job_.num_stages;
+    const int stage = job_.StageAt(Order::SlotOf(op));
     return Scaled(job_.durations[At(stage * job_.num_pipelines + pipeline)]
                                 [static_cast<std::size_t>(Order::KindOf(op))]);
   }

@@ -35,9 +35,9 @@ Candidates MakeCandidates(const FlatJob& job, Affinity affinity) {
   Candidates candidates;
   for (int slot = 0; slot < job.num_slots(); ++slot) {
     const auto column =
-        static_cast<std::size_t>(job.column[static_cast<std::size_t>(slot % job.num_stages)]);
+        static_cast<std::size_t>(job.column[static_cast<std::size_t>(job.StageAt(slot))]);
     const std::vector<int>& live = job.live[column];
-    const int home = (slot / job.num_stages) % job.num_pipelines;
+    const int home = job.MicroBatchAt(slot) % job.num_pipelines;
     const bool stays =
         affinity == Affinity::kStrict && std::binary_search(live.begin(), live.end(), home);
     candidates.push_back(stays ? std::vector<int>{home} : live);

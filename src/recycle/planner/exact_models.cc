@@ -41,7 +41,7 @@ double BytesTaken(const StageCosts& costs, ActionKind kind) {
 std::vector<Precedence> PrecedencesOf(const FlatJob& job) {
   std::vector<Precedence> rows;
   for (int slot = 0; slot < job.num_slots(); ++slot) {
-    const int stage = slot % job.num_stages;
+    const int stage = job.StageAt(slot);
     const std::uint32_t forward = Order::Op(slot, ActionKind::kForward);
     const std::uint32_t chain = Order::Op(slot, ChainKind(job));
     rows.push_back({forward, chain, 0});
@@ -75,7 +75,7 @@ std::optional<Order> OrderFromStarts(const FlatJob& job,
   std::stable_sort(by_start.begin(), by_start.end());
   for (const auto& [start, op] : by_start) {
     const int slot = Order::SlotOf(op);
-    sequences[At(job.WorkerOf(slot % job.num_stages, pipeline[At(slot)]))].push_back(op);
+    sequences[At(job.WorkerOf(job.StageAt(slot), pipeline[At(slot)]))].push_back(op);
   }
   StatusOr<Order> order = OrderFromSequences(job, sequences, std::move(pipeline));
   if (!order.ok() || !CheckOrder(job, *order).ok()) return std::nullopt;

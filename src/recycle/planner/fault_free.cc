@@ -13,7 +13,7 @@ StatusOr<Order> MakeFaultFree(const FlatJob& job, std::string_view name,
   std::vector<std::vector<std::uint32_t>> sequences(static_cast<std::size_t>(job.num_workers()));
   std::vector<std::int32_t> pipeline(static_cast<std::size_t>(job.num_slots()));
   for (int slot = 0; slot < job.num_slots(); ++slot) {
-    pipeline[static_cast<std::size_t>(slot)] = (slot / job.num_stages) % job.num_pipelines;
+    pipeline[static_cast<std::size_t>(slot)] = job.MicroBatchAt(slot) % job.num_pipelines;
   }
   for (int column = 0; column < job.num_columns; ++column) {
     RC_CHECK(job.live[static_cast<std::size_t>(column)].size() ==

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -16,7 +17,8 @@ namespace {
 
 // Slot numbers times four must fit the 32-bit operation ids of an Order and the scheduler's heap
 // keys.
-constexpr std::int64_t kMaxSlots = std::int64_t{1} << 28;
+constexpr int kSlotBits = 28;
+constexpr std::int64_t kMaxSlots = std::int64_t{1} << kSlotBits;
 // Times of up to 1,000 passes over a whole job must fit Ticks.
 constexpr double kMaxJobTicks = 9e18 / 1024;
 
@@ -185,6 +187,15 @@ StatusOr<std::vector<double>> ColumnCapacities(const FlatJob& job) {
   return capacity;
 }
 
+// Division by an invariant as a multiplication (Granlund and Montgomery, PLDI 1994): with 2^l >= d
+// and f = ceil(2^(28 + l) / d), n * f exceeds n / d * 2^(28 + l) by less than 2^(28 + l) / d for n
+// < 2^28.
+void SetSlotDivision(FlatJob& job) {
+  const auto divisor = static_cast<std::uint64_t>(job.num_stages);
+  job.slot_shift = kSlotBits + static_cast<int>(std::bit_width(divisor - 1));
+  job.slot_factor = ((std::uint64_t{1} << job.slot_shift) + divisor - 1) / divisor;
+}
+
 void FillDurations(FlatJob& job) {
   const auto dp = static_cast<std::size_t>(job.num_pipelines);
   job.durations.resize(static_cast<std::size_t>(job.num_stages) * dp);
@@ -214,6 +225,7 @@ StatusOr<FlatJob> MakeFlatJob(const PlanRequest& request) {
   job.num_pipelines = parallel.data;
   job.num_columns = parallel.pipeline;
   job.num_stages = parallel.num_stages();
+  SetSlotDivision(job);
   job.micro_batches = request.micro_batches;
   job.num_micro_batches = parallel.data * request.micro_batches;
   job.decoupled = request.options.decoupled;

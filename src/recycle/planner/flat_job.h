@@ -10,6 +10,7 @@
 #define RECYCLE_PLANNER_FLAT_JOB_H_
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "recycle/base/status.h"
@@ -40,12 +41,21 @@ struct FlatJob {
   // By (stage * DP + pipeline): F, I, W, B of that worker, indexed by ActionKind.
   std::vector<std::array<Ticks, 4>> durations;
 
+  // Set by MakeFlatJob: slot / num_stages is (slot * slot_factor) >> slot_shift for every slot,
+  // which is several times faster than a division where slots are looked at by the hundred million.
+  std::uint64_t slot_factor = 0;
+  int slot_shift = 0;
+
   int num_workers() const { return num_columns * num_pipelines; }
   int num_slots() const { return num_micro_batches * num_stages; }
   // Actions with a micro-batch in a whole schedule.
   std::size_t num_actions() const {
     return static_cast<std::size_t>(num_slots()) * (decoupled ? 3 : 2);
   }
+  int MicroBatchAt(int slot) const {
+    return static_cast<int>((static_cast<std::uint64_t>(slot) * slot_factor) >> slot_shift);
+  }
+  int StageAt(int slot) const { return slot - MicroBatchAt(slot) * num_stages; }
   int WorkerOf(int stage, int pipeline) const {
     return column[static_cast<std::size_t>(stage)] * num_pipelines + pipeline;
   }

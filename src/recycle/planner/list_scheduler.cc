@@ -157,7 +157,7 @@ class ListScheduler::Simulation {
   void SetAssignedQuotas() {
     for (Lane& lane : lanes_) lane.quota = lane.own_quota = lane.orphan_quota = 0;
     for (int slot = 0; slot < job_.num_slots(); ++slot) {
-      Lane& lane = LaneOf(slot % job_.num_stages, assigned_[At(slot)]);
+      Lane& lane = LaneOf(job_.StageAt(slot), assigned_[At(slot)]);
       ++lane.quota;
       ++lane.own_quota;
     }
@@ -223,8 +223,8 @@ class ListScheduler::Simulation {
       touched_[At(payload / job_.num_pipelines)] = true;
       return;
     }
-    const int stage = payload % job_.num_stages;
-    const int micro_batch = payload / job_.num_stages;
+    const int stage = job_.StageAt(payload);
+    const int micro_batch = job_.MicroBatchAt(payload);
     touched_[At(job_.column[At(stage)])] = true;
     if (type == EventQueue::kForwardArrives) {
       // All micro-batches are at stage 0 from the start; the event there only wakes its workers.
@@ -241,12 +241,12 @@ class ListScheduler::Simulation {
   void Finish(int worker) {
     busy_[At(worker)] = false;
     const int slot = Order::SlotOf(running_[At(worker)]);
-    const int stage = slot % job_.num_stages;
+    const int stage = job_.StageAt(slot);
     const StageCosts& costs = job_.stages[At(stage)];
     switch (Order::KindOf(running_[At(worker)])) {
       case ActionKind::kBackwardInput:
         memory_[At(worker)] -= costs.activation_bytes - costs.deferred_bytes;
-        LaneOf(stage, worker % job_.num_pipelines).weights.push(slot / job_.num_stages);
+        LaneOf(stage, worker % job_.num_pipelines).weights.push(job_.MicroBatchAt(slot));
         break;
       case ActionKind::kBackwardWeight:
         memory_[At(worker)] -= costs.deferred_bytes;

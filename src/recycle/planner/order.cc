@@ -29,7 +29,7 @@ class Passes {
     steps_.reserve(order.ops.size());
     for (const std::uint32_t op : order.ops) {
       const int slot = Order::SlotOf(op);
-      const int micro_batch = slot / job.num_stages;
+      const int micro_batch = job.MicroBatchAt(slot);
       const int stage = slot - micro_batch * job.num_stages;
       const int pipeline = order.pipeline[At(slot)];
       const int speed = job.has_stragglers ? stage * job.num_pipelines + pipeline : stage;
@@ -162,7 +162,7 @@ class Merger {
  private:
   bool Ready(std::uint32_t op) const {
     const int slot = Order::SlotOf(op);
-    const int stage = slot % job_.num_stages;
+    const int stage = job_.StageAt(slot);
     switch (Order::KindOf(op)) {
       case ActionKind::kForward:
         return stage == 0 || done_[Order::Op(slot - 1, ActionKind::kForward)];
@@ -194,7 +194,7 @@ class Merger {
 
   void Wake(std::uint32_t op) {
     const int slot = Order::SlotOf(op);
-    const int stage = slot % job_.num_stages;
+    const int stage = job_.StageAt(slot);
     if (Order::KindOf(op) == ActionKind::kForward) {
       if (stage + 1 < job_.num_stages) WakeSlot(slot + 1, stage + 1);
     } else if (Order::KindOf(op) != ActionKind::kBackwardWeight && stage > 0) {
@@ -260,7 +260,7 @@ Status CheckOrder(const FlatJob& job, const Order& order) {
   for (const std::uint32_t op : order.ops) {
     const std::size_t slot = At(Order::SlotOf(op));
     if (slot >= order.pipeline.size()) return absl::InternalError(fmt::format("slot {}", slot));
-    const int stage = static_cast<int>(slot) % job.num_stages;
+    const int stage = job.StageAt(static_cast<int>(slot));
     const bool has_gradient = stage + 1 == job.num_stages || (done[slot + 1] & kInputDone) != 0;
     bool legal = order.pipeline[slot] >= 0 && order.pipeline[slot] < job.num_pipelines &&
                  alive[At(job.WorkerOf(stage, order.pipeline[slot]))];
@@ -304,7 +304,7 @@ bool FitsMemory(const FlatJob& job, const Order& order) {
   std::vector<double> held(At(job.num_workers()), 0);
   for (const std::uint32_t op : order.ops) {
     const int slot = Order::SlotOf(op);
-    const int stage = slot % job.num_stages;
+    const int stage = job.StageAt(slot);
     const StageCosts& costs = job.stages[At(stage)];
     double& memory = held[At(job.WorkerOf(stage, order.pipeline[At(slot)]))];
     switch (Order::KindOf(op)) {
@@ -337,8 +337,8 @@ int MovedFromLiveHome(const FlatJob& job, const Order& order) {
   }
   int moved = 0;
   for (int slot = 0; slot < job.num_slots(); ++slot) {
-    const int home = (slot / job.num_stages) % job.num_pipelines;
-    const bool home_lives = alive[At(job.WorkerOf(slot % job.num_stages, home))];
+    const int home = job.MicroBatchAt(slot) % job.num_pipelines;
+    const bool home_lives = alive[At(job.WorkerOf(job.StageAt(slot), home))];
     if (home_lives && order.pipeline[At(slot)] != home) ++moved;
   }
   return moved;
@@ -348,7 +348,7 @@ Schedule ToSchedule(const FlatJob& job, const Order& order) {
   std::vector<std::size_t> lengths(At(job.num_workers()), 0);
   for (const std::uint32_t op : order.ops) {
     const int slot = Order::SlotOf(op);
-    ++lengths[At(job.WorkerOf(slot % job.num_stages, order.pipeline[At(slot)]))];
+    ++lengths[At(job.WorkerOf(job.StageAt(slot), order.pipeline[At(slot)]))];
   }
   Schedule schedule;
   std::vector<std::int32_t> entry(At(job.num_workers()), -1);
@@ -364,12 +364,13 @@ Schedule ToSchedule(const FlatJob& job, const Order& order) {
   }
   for (const std::uint32_t op : order.ops) {
     const int slot = Order::SlotOf(op);
-    const int stage = slot % job.num_stages;
+    const int stage = job.StageAt(slot);
     const std::int32_t index = entry[At(job.WorkerOf(stage, order.pipeline[At(slot)]))];
     RC_CHECK(index >= 0) << "slot " << slot << " is on a dead worker";
-    schedule[At(index)].actions.push_back({.kind = Order::KindOf(op),
-                                           .stage = StageId(stage),
-                                           .micro_batch = job.MicroBatchOf(slot / job.num_stages)});
+    schedule[At(index)].actions.push_back(
+        {.kind = Order::KindOf(op),
+         .stage = StageId(stage),
+         .micro_batch = job.MicroBatchOf(job.MicroBatchAt(slot))});
   }
   return schedule;
 }

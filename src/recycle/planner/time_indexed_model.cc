@@ -101,7 +101,7 @@ class TimeIndexedModel {
 
   void AddStarts(std::uint32_t op) {
     const int slot = Order::SlotOf(op);
-    const int stage = slot % job_.num_stages;
+    const int stage = job_.StageAt(slot);
     std::vector<Choice>& choices = starts_[op];
     for (const int k : candidates_[At(slot)]) {
       for (int time = earliest_[At(stage)]; time <= latest_[At(stage)]; ++time) {
@@ -145,7 +145,7 @@ class TimeIndexedModel {
   // What has started by `time` may not exceed what its input had started by then.
   void AddPrecedence(const Precedence& row) {
     const int lag = 1 + InUnits(row.lag);
-    const int stage = Order::SlotOf(row.after) % job_.num_stages;
+    const int stage = job_.StageAt(Order::SlotOf(row.after));
     for (int time = earliest_[At(stage)]; time <= latest_[At(stage)]; ++time) {
       Milp::Terms terms;
       for (const Choice& choice : starts_[row.after]) {

@@ -148,7 +148,7 @@ Order ExpandTemplate(const FlatJob& job, const Order& single) {
   order.ops.reserve(job.num_actions());
   const auto stride = static_cast<std::uint32_t>(job.num_stages) * 4;
   for (const std::uint32_t op : single.ops) {
-    const int j = Order::SlotOf(op) / job.num_stages;
+    const int j = job.MicroBatchAt(Order::SlotOf(op));
     const std::uint32_t within = op - static_cast<std::uint32_t>(j) * stride;
     const int end = std::min((j + 1) * chains, job.num_micro_batches);
     for (int id = j * chains; id < end; ++id) {
