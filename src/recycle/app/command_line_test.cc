@@ -296,6 +296,41 @@ TEST_F(CommandLineTest, ATableIsPrintedKeptAndExpanded) {
   ExpectRefused({"plan", "--table", table, "--dp", "4"}, {"--table", "--dp"});
 }
 
+TEST_F(CommandLineTest, EveryMethodAnswersWithALegalPlan) {
+  const std::string file = ::testing::TempDir() + "/command_line_test_method.json";
+  for (const char* method :
+       {"adaptive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "naive", "exact"}) {
+    const Result plan = Run({"plan", "--dp", "1", "--pp", "2", "--microbatches", "2", "--method",
+                             method, "--out", file, "--json"});
+    ASSERT_EQ(plan.code, 0) << plan.err;
+    EXPECT_EQ(nlohmann::json::parse(plan.out).at("method"), method);
+    EXPECT_EQ(Run({"check", file}).code, 0) << method;
+  }
+}
+
+TEST_F(CommandLineTest, AStragglerIsJudged) {
+  const Result result =
+      Run({"plan", "--dp", "3", "--pp", "2", "--microbatches", "4", "--slow", "1:1=1.5", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const nlohmann::json verdicts = nlohmann::json::parse(result.out).at("verdicts");
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts[0].at("worker"), "1:1");
+  EXPECT_EQ(verdicts[0].at("evict"),
+            verdicts[0].at("period_evicted").get<double>() < verdicts[0].at("period_kept"));
+}
+
+TEST_F(CommandLineTest, ExportPrintsALinePerStage) {
+  const Words job = {"plan", "--dp", "2", "--pp", "3", "--microbatches", "3", "--method", "1f1b"};
+  Words words = job;
+  words.insert(words.end(), {"--export", "torch-csv"});
+  const Result result = Run(words);
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 3);
+  EXPECT_THAT(result.out, HasSubstr("2F0,2B0,2F1"));
+  words.back() = "csv";
+  ExpectRefused(words, {"--export: csv", "choice is torch-csv"});
+}
+
 TEST_F(CommandLineTest, CheckTellsIllegalPlansFromFilesThatAreNoPlans) {
   const std::string file = ::testing::TempDir() + "/command_line_test_broken.json";
   ASSERT_EQ(Run({"plan", "--dp", "1", "--pp", "2", "--microbatches", "2", "--method", "gpipe",

@@ -225,11 +225,11 @@ ConfigKey PlanFileKey() {
 Keys ScheduleKeys() {
   return {
       WordKey({"schedule.method", "",
-               "How the plan is made; once a worker is dead, gpipe and 1f1b give way to "
-               "adaptive, for they cannot re-route."},
+               "How the plan is made; once a worker is dead, methods that cannot re-route "
+               "(all but adaptive and naive) give way to adaptive."},
               RC_FIELD(schedule.method),
-              {{"adaptive", "gpipe", "1f1b", "naive"},
-               {"interleaved", "zb-h1", "zb-h2", "zb-v", "exact"}}),
+              {{"adaptive", "gpipe", "1f1b", "zb-h1", "zb-h2", "naive"},
+               {"interleaved", "zb-v", "exact"}}),
       BooleanKey({"schedule.decoupled", "",
                   "Backward for the input apart from backward for the "
                   "weights, so that the latter can fill bubbles."},

@@ -90,6 +90,16 @@ TEST(DryRunTest, ReportsMemoryOfEveryWorkerAndALegalPlan) {
   EXPECT_THAT(*DryRunReport(config, *plan, /*json=*/false), HasSubstr("2:1"));
 }
 
+TEST(DryRunTest, EveryMethodOfTheConfigStartsAJob) {
+  for (const char* method : {"adaptive", "gpipe", "1f1b", "zb-h1", "zb-h2", "naive"}) {
+    const StatusOr<Plan> plan = FirstPlan(Job({std::string("schedule.method=") + method}));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(Validate(*plan).ok()) << method;
+    EXPECT_EQ(plan->parallel.virtual_stages, 1);
+    EXPECT_FALSE(plan->options.staggered);
+  }
+}
+
 class PlanFileTest : public ::testing::Test {
  protected:
   // FirstPlan of the job with a file made from the job's own plan after `change`.

@@ -4,14 +4,18 @@
 #define RECYCLE_APP_OPTION_CHECKS_H_
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "recycle/app/numbers.h"
+#include "recycle/plan/nearest.h"
 
 namespace recycle {
 
@@ -33,6 +37,16 @@ inline CLI::Validator PositiveReal() {
   const auto check = [](const std::string& text) -> std::string {
     if (ParseReal(text).value_or(0) > 0) return "";
     return fmt::format("{} is not a number above 0; the nearest valid choice is 1", text);
+  };
+  return {check, ""};
+}
+
+// One of `words`.
+inline CLI::Validator OneOf(const std::vector<std::string_view>& words) {
+  const auto check = [words](const std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return "";
+    return fmt::format("{} is not one of {}; the nearest valid choice is {}", text,
+                       fmt::join(words, ", "), NearestName(text, words));
   };
   return {check, ""};
 }

@@ -12,8 +12,11 @@
 #include "recycle/base/file.h"
 #include "recycle/plan/pictures.h"
 #include "recycle/plan/plan_json.h"
+#include "recycle/planner/exact.h"
 #include "recycle/planner/normalization.h"
 #include "recycle/planner/plan_table.h"
+#include "recycle/planner/stragglers.h"
+#include "recycle/planner/torch_csv.h"
 
 namespace recycle {
 namespace {
@@ -22,8 +25,10 @@ namespace {
 struct Outcome {
   PlanRequest request;  // what the plan answers
   Plan plan;
-  std::vector<NormalizationMove> moves;  // --normalize
-  double one_f_one_b_period = 0;         // fault-free, at the same costs
+  std::vector<NormalizationMove> moves;    // --normalize
+  std::vector<StragglerVerdict> verdicts;  // --slow
+  std::string proof;                       // --method exact: how far its answer is proven
+  double one_f_one_b_period = 0;           // fault-free, at the same costs
   double solve_ms = 0;
 };
 
@@ -40,6 +45,22 @@ nlohmann::ordered_json MovesAsJson(const std::vector<NormalizationMove>& moves) 
                     {"bytes", move.bytes},
                     {"period_without", ToUnits(move.period_without)},
                     {"period_with", ToUnits(move.period_with)}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json VerdictsAsJson(const std::vector<StragglerVerdict>& verdicts) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const StragglerVerdict& verdict : verdicts) {
+    nlohmann::ordered_json json;
+    json["worker"] = ToString(verdict.worker);
+    json["factor"] = verdict.factor;
+    json["evict"] = verdict.evict;
+    json["period_kept"] = ToUnits(verdict.period_kept);
+    json["period_evicted"] = nullptr;
+    if (verdict.period_evicted) json["period_evicted"] = ToUnits(*verdict.period_evicted);
+    json["reason"] = verdict.reason;
+    list.push_back(std::move(json));
   }
   return list;
 }
@@ -61,6 +82,8 @@ nlohmann::ordered_json FiguresAsJson(const Outcome& outcome) {
   figures["peak_activation"] = summary.peak_activation;
   figures["solve_ms"] = outcome.solve_ms;
   if (!outcome.moves.empty()) figures["copies"] = MovesAsJson(outcome.moves);
+  if (!outcome.verdicts.empty()) figures["verdicts"] = VerdictsAsJson(outcome.verdicts);
+  if (!outcome.proof.empty()) figures["proof"] = outcome.proof;
   return figures;
 }
 
@@ -77,6 +100,10 @@ std::string FiguresTable(const Outcome& outcome) {
   const std::string& unit = outcome.plan.costs.unit;
   std::string text = FiguresAsText(outcome.plan);
   for (const NormalizationMove& move : outcome.moves) text += MoveLine(move, unit);
+  for (const StragglerVerdict& verdict : outcome.verdicts) {
+    text += FigureLine("straggler " + ToString(verdict.worker), verdict.reason);
+  }
+  if (!outcome.proof.empty()) text += FigureLine("proof", outcome.proof);
   text += FigureLine("fault-free 1F1B", fmt::format("{:.6g} {}", outcome.one_f_one_b_period, unit));
   text += FigureLine(
       "throughput", fmt::format("{:.4f} of fault-free 1F1B (fault-scaled {:.4f})",
@@ -109,26 +136,38 @@ Status WriteFiles(const PlanArguments& arguments, const Outcome& outcome) {
   return WriteFileAtomically(arguments.html, html);
 }
 
-StatusOr<NormalizedPlan> Solve(const PlanArguments& arguments, const PlanRequest& request) {
-  if (arguments.normalize) return NormalizeFailures(request, *arguments.normalize);
-  NormalizedPlan result;
-  if (arguments.failures) {
+// Makes the plan that `arguments` ask for.
+Status Solve(const PlanArguments& arguments, Outcome& outcome) {
+  const PlanRequest& request = outcome.request;
+  if (arguments.normalize) {
+    RC_ASSIGN_OR_RETURN(NormalizedPlan normalized,
+                        NormalizeFailures(request, *arguments.normalize));
+    outcome.plan = std::move(normalized.plan);
+    outcome.moves = std::move(normalized.moves);
+  } else if (arguments.failures) {
     RC_RETURN_IF_ERROR(CheckFailureCount("--failures", *arguments.failures, request.parallel));
-    RC_ASSIGN_OR_RETURN(result.plan, PlanForFailureCount(request, *arguments.failures));
+    RC_ASSIGN_OR_RETURN(outcome.plan, PlanForFailureCount(request, *arguments.failures));
+  } else if (request.method == Method::kExact) {
+    RC_ASSIGN_OR_RETURN(ExactResult exact, SolveExact(request));
+    outcome.plan = std::move(exact.plan);
+    outcome.proof = std::move(exact.status);
   } else {
-    RC_ASSIGN_OR_RETURN(result.plan, MakePlan(request));
+    RC_ASSIGN_OR_RETURN(outcome.plan, MakePlan(request));
   }
-  return result;
+  return OkStatus();
 }
 
 StatusOr<Outcome> MakeOutcome(const PlanArguments& arguments) {
   Outcome outcome;
   RC_ASSIGN_OR_RETURN(outcome.request, PlanRequestOf(arguments));
   const TimePoint start = SystemClock().Now();
-  RC_ASSIGN_OR_RETURN(NormalizedPlan solved, Solve(arguments, outcome.request));
+  RC_RETURN_IF_ERROR(Solve(arguments, outcome));
   outcome.solve_ms = ToMilliseconds(SystemClock().Now() - start);
-  outcome.plan = std::move(solved.plan);
-  outcome.moves = std::move(solved.moves);
+  if (!outcome.request.slow.empty() && outcome.request.method == Method::kAdaptive &&
+      !arguments.failures && !arguments.normalize) {
+    RC_ASSIGN_OR_RETURN(StragglerAdvice advice, JudgeStragglers(outcome.request));
+    outcome.verdicts = std::move(advice.verdicts);
+  }
   return outcome;
 }
 
@@ -176,6 +215,11 @@ Status RunPlanCommand(const PlanArguments& arguments, std::ostream& out) {
   RC_ASSIGN_OR_RETURN(const Ticks reference, FaultFreeOneFOneBPeriod(outcome.request));
   outcome.one_f_one_b_period = ToUnits(reference);
   RC_RETURN_IF_ERROR(WriteFiles(arguments, outcome));
+  if (!arguments.export_format.empty()) {
+    RC_ASSIGN_OR_RETURN(const std::string csv, PlanToTorchCsv(outcome.plan));
+    out << csv;
+    return OkStatus();
+  }
   if (arguments.text) out << PlanToGrid(outcome.plan) << "\n";
   if (arguments.json) {
     out << FiguresAsJson(outcome).dump() << "\n";

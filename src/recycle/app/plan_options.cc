@@ -87,9 +87,13 @@ void AddFailureOptions(CLI::App& command, PlanArguments& arguments) {
                       "Expand a plan of this table file, with --failures or --failed")
           ->type_name("FILE")
           ->excludes(all);
-  for (const char* shape :
-       {"--dp", "--pp", "--microbatches", "--tp", "--cost", "--memory-cap", "--normalize"}) {
-    table->excludes(command.get_option(shape));
+  for (const char* job :
+       {"--dp", "--pp", "--microbatches", "--tp", "--slow", "--cost", "--memory-cap", "--method",
+        "--no-decouple", "--no-stagger", "--virtual", "--affinity", "--normalize"}) {
+    table->excludes(command.get_option(job));  // the table knows its job
+  }
+  for (const char* single : {"--out", "--trace", "--html", "--text", "--export"}) {
+    all->excludes(command.get_option(single));
   }
 }
 
@@ -124,7 +128,16 @@ void AddOutputOptions(CLI::App& command, PlanArguments& arguments) {
       ->type_name("FILE");
   CLI::Option* text = command.add_flag("--text", arguments.text, "Print the plan as a grid");
   CLI::Option* json = command.add_flag("--json", arguments.json, "Print the figures as JSON");
+  CLI::Option* csv =
+      command
+          .add_option(
+              "--export", arguments.export_format,
+              "torch-csv: print the schedule as PyTorch's pipelining reads it, nothing else")
+          ->check(OneOf({"torch-csv"}))
+          ->type_name("FORMAT");
   text->excludes(json);
+  csv->excludes(text);
+  csv->excludes(json);
 }
 
 }  // namespace
@@ -132,9 +145,9 @@ void AddOutputOptions(CLI::App& command, PlanArguments& arguments) {
 void AddPlanOptions(CLI::App& command, PlanArguments& arguments) {
   command.footer(kFooter);
   AddJobOptions(command, arguments);
-  AddFailureOptions(command, arguments);
   AddMethodOptions(command, arguments);
   AddOutputOptions(command, arguments);
+  AddFailureOptions(command, arguments);
 }
 
 }  // namespace recycle

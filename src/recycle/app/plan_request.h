@@ -42,6 +42,7 @@ struct PlanArguments {
   std::string out_dir;              // where the table goes
   bool materialize = false;         // build and check every plan of the table
   std::string table;                // a table file to expand a plan from
+  std::string export_format;        // "torch-csv": print that instead of figures
   bool operator==(const PlanArguments&) const = default;
 };
 

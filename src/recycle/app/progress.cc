@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 namespace recycle {
@@ -154,7 +155,11 @@ std::string Progress::PlanCommand() const {
   std::string command =
       fmt::format("recycle plan --dp {} --pp {} --microbatches {}", config_.parallel.data,
                   config_.parallel.pipeline, config_.batch.micro_batches);
-  if (!dead_.empty()) command += fmt::format(" --failed {}", Join(dead_, ","));
+  std::set<int> live_stages;
+  for (const std::string& worker : live_) live_stages.insert(StageOf(worker));
+  // There is no plan for a stage without workers.
+  const bool can_plan = static_cast<int>(live_stages.size()) == config_.parallel.pipeline;
+  if (!dead_.empty() && can_plan) command += fmt::format(" --failed {}", Join(dead_, ","));
   return command + " --html plan.html";
 }
 
@@ -172,15 +177,15 @@ std::vector<std::string> Progress::Closing(const Json& summary) const {
                               failures > 0 ? fmt::format(" ({})", Join(dead_, ", ")) : "",
                               Count(summary.at("lost_iterations"), "iteration")));
   const Json& speed = summary.at("tokens_per_s");
-  if (!speed.at("fault_free").is_null() && !speed.at("now").is_null()) {
+  if (!speed.at("fault_free").is_null()) {
     const double before = speed["fault_free"];
-    const double after = speed["now"];
-    lines.push_back(failures == 0
-                        ? fmt::format("  speed     {} tokens/s", WithThousands(before))
-                        : fmt::format("  speed     {} tokens/s before the failure, {} after it "
-                                      "({:.0f}%)",
-                                      WithThousands(before), WithThousands(after),
-                                      after / before * 100));
+    std::string line = fmt::format("  speed     {} tokens/s", WithThousands(before));
+    if (failures > 0) line += " before the failure";
+    if (failures > 0 && !speed.at("now").is_null()) {
+      const double after = speed["now"];
+      line += fmt::format(", {} after it ({:.0f}%)", WithThousands(after), after / before * 100);
+    }
+    lines.push_back(line);
   }
   if (config_.log.trace) {
     lines.push_back(fmt::format("  look next {}/trace.json: open it at ui.perfetto.dev", run_dir_));

@@ -83,6 +83,7 @@ TEST(Progress, IterationLinesAreMegatronsAndBrief) {
 TEST(Progress, TheEndSaysWhatChangedAndWhereToLook) {
   Progress progress(ThreeByTwo(), "runs/x");
   progress.OnEvent(FailureEvent("1:1"));
+  progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "2:0", "2:1"}));
   const Json summary = {{"first_loss", 8.31},
                         {"final_loss", 4.52},
                         {"iterations", 80},

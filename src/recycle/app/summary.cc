@@ -34,6 +34,11 @@ void RunSummary::AddIteration(const Iteration& iteration) {
   last_.Add(iteration.tokens, iteration.elapsed);
 }
 
+void RunSummary::AddFailures(int workers) {
+  failures_ += workers;
+  if (workers > 0) last_ = Throughput();
+}
+
 void RunSummary::AddRegroup(int lost_iterations, int replayed_actions, Duration wasted) {
   lost_iterations_ += lost_iterations;
   replayed_actions_ += replayed_actions;

@@ -43,14 +43,15 @@ class RunSummary {
     bool disturbed = false;  // a regroup fell into it
   };
   void AddIteration(const Iteration& iteration);
-  void AddFailures(int workers) { failures_ += workers; }
+  void AddFailures(int workers);
   // A regroup came to its end: `wasted` was spent on nothing that counts.
   void AddRegroup(int lost_iterations, int replayed_actions, Duration wasted);
 
   int failures() const { return failures_; }
 
   // What run.md's table says of summary.json, and first_loss, tokens and tokens_per_s: fault_free
-  // (before the first loss) and now (in the last generation).
+  // (before the first loss) and now (in the last generation, once an iteration was
+  // run in it undisturbed).
   Json ToJson(int iterations, const std::string& parameters_sha256, Duration wall) const;
 
  private:

@@ -16,6 +16,7 @@ TEST(RunSummary, SpeedBeforeAndAfterLeavesTheDisturbedIterationOut) {
   summary.AddIteration(
       {.loss = 7, .tokens = 100, .elapsed = milliseconds(100), .generation = first});
   summary.AddFailures(1);
+  EXPECT_TRUE(summary.ToJson(2, "", {}).at("tokens_per_s").at("now").is_null());
   summary.AddRegroup(/*lost_iterations=*/1, /*replayed_actions=*/5, milliseconds(90));
   summary.AddIteration({.loss = 6,
                         .tokens = 100,
