@@ -10,7 +10,7 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 add_library(recycle_options INTERFACE)
 target_include_directories(recycle_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
-target_compile_options(recycle_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Werror)
+target_compile_options(recycle_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Werror -pthread)
 if(RECYCLE_SANITIZE)
   target_compile_options(recycle_options INTERFACE -fsanitize=${RECYCLE_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)

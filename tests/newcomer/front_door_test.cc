@@ -91,7 +91,7 @@ TEST(Newcomer, AMistypedCommandNamesTheNearestOne) {
 
 TEST(Newcomer, TheProgramLinksNoLibtorchAndTheExecutorDoes) {
   EXPECT_EQ(Shell("ldd " + kProgram).output.find("libtorch"), std::string::npos);
-  const std::string executor = std::string(RECYCLE_BINARY_DIR) + "/bin/recycle-executor";
+  const std::string executor = fmt::format("{}/bin/recycle-executor", RECYCLE_BINARY_DIR);
   if (!fs::exists(executor)) GTEST_SKIP() << "built without libtorch";
   EXPECT_NE(Shell("ldd " + executor).output.find("libtorch"), std::string::npos);
 }

@@ -1,5 +1,7 @@
 #include "recycle/app/config_values.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -12,7 +14,7 @@ namespace {
 constexpr std::size_t kLongestShown = 60;
 
 std::string Shortened(const std::string& text) {
-  return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown) + "...";
+  return text.size() <= kLongestShown ? text : fmt::format("{}...", text.substr(0, kLongestShown));
 }
 
 }  // namespace
