@@ -88,42 +88,4 @@ std::vector<int> FaultLedger::Missed() const {
   return missed;
 }
 
-std::string TargetText(const FaultTarget& target) {
-  switch (target.kind) {
-    case TargetKind::kWorker:
-      return ToString(target.worker);
-    case TargetKind::kAgent:
-      return fmt::format("agent:{}", target.index);
-    case TargetKind::kCoordinator:
-      return "coordinator";
-    case TargetKind::kStore:
-      return "store";
-    case TargetKind::kStage:
-      return fmt::format("stage {}", target.index);
-    case TargetKind::kAll:
-      return "all";
-    case TargetKind::kLink:
-      return fmt::format("link {}-{}", ToString(target.worker), ToString(target.other));
-  }
-  return "";
-}
-
-std::string KindText(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kKill:
-      return "kill";
-    case FaultKind::kStop:
-      return "stop";
-    case FaultKind::kSlow:
-      return "slow";
-    case FaultKind::kDrop:
-      return "drop";
-    case FaultKind::kCorrupt:
-      return "corrupt";
-    case FaultKind::kDiskFull:
-      return "diskfull";
-  }
-  return "";
-}
-
 }  // namespace recycle

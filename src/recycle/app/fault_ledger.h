@@ -59,11 +59,6 @@ class FaultLedger {
   std::vector<FaultStamp> stamps_;
 };
 
-// "1:1", "agent:0", "stage 2", "all", "coordinator", "link 0:0-1:0": as --inject writes it.
-std::string TargetText(const FaultTarget& target);
-// "kill", "stop", "slow", "drop", "diskfull".
-std::string KindText(FaultKind kind);
-
 }  // namespace recycle
 
 #endif  // RECYCLE_APP_FAULT_LEDGER_H_

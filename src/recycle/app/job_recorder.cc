@@ -120,7 +120,7 @@ void JobRecorder::WriteFailure(const LostWorker& lost, const DecisionTimes& time
 
 Json JobRecorder::FaultFields(int fault) const {
   const Fault& written = faults_.faults()[static_cast<std::size_t>(fault)];
-  return Json{{"what", KindText(written.what)},
+  return Json{{"what", WhatText(written.what)},
               {"target", TargetText(written.target)},
               {"point", PointText(written.point)},
               {"iteration", written.iteration ? Json(*written.iteration) : Json(nullptr)},

@@ -38,46 +38,6 @@ constexpr std::array<PointName, 16> kPoints{{
     {FaultPoint::kStore, "store"},
 }};
 
-std::string_view WhatText(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kKill:
-      return "kill";
-    case FaultKind::kStop:
-      return "stop";
-    case FaultKind::kSlow:
-      return "slow";
-    case FaultKind::kDrop:
-      return "drop";
-    case FaultKind::kCorrupt:
-      return "corrupt";
-    case FaultKind::kDiskFull:
-      return "diskfull";
-  }
-  RC_CHECK(false) << "fault kind " << static_cast<int>(kind);
-  return "";
-}
-
-std::string TargetText(const FaultTarget& target) {
-  switch (target.kind) {
-    case TargetKind::kWorker:
-      return ToString(target.worker);
-    case TargetKind::kAgent:
-      return fmt::format("agent:{}", target.index);
-    case TargetKind::kCoordinator:
-      return "coordinator";
-    case TargetKind::kStore:
-      return "store";
-    case TargetKind::kStage:
-      return fmt::format("stage {}", target.index);
-    case TargetKind::kAll:
-      return "all";
-    case TargetKind::kLink:
-      return fmt::format("link {}-{}", ToString(target.worker), ToString(target.other));
-  }
-  RC_CHECK(false) << "target kind " << static_cast<int>(target.kind);
-  return "";
-}
-
 // The whole of `text` as a number; nothing else may stand in it.
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text) {
@@ -367,6 +327,46 @@ Status CheckTarget(const Fault& fault, int data, int pipeline, int agents) {
 }
 
 }  // namespace
+
+std::string_view WhatText(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kKill:
+      return "kill";
+    case FaultKind::kStop:
+      return "stop";
+    case FaultKind::kSlow:
+      return "slow";
+    case FaultKind::kDrop:
+      return "drop";
+    case FaultKind::kCorrupt:
+      return "corrupt";
+    case FaultKind::kDiskFull:
+      return "diskfull";
+  }
+  RC_CHECK(false) << "fault kind " << static_cast<int>(kind);
+  return "";
+}
+
+std::string TargetText(const FaultTarget& target) {
+  switch (target.kind) {
+    case TargetKind::kWorker:
+      return ToString(target.worker);
+    case TargetKind::kAgent:
+      return fmt::format("agent:{}", target.index);
+    case TargetKind::kCoordinator:
+      return "coordinator";
+    case TargetKind::kStore:
+      return "store";
+    case TargetKind::kStage:
+      return fmt::format("stage {}", target.index);
+    case TargetKind::kAll:
+      return "all";
+    case TargetKind::kLink:
+      return fmt::format("link {}-{}", ToString(target.worker), ToString(target.other));
+  }
+  RC_CHECK(false) << "target kind " << static_cast<int>(target.kind);
+  return "";
+}
 
 std::string_view PointText(FaultPoint point) {
   const auto* name = std::find_if(kPoints.begin(), kPoints.end(),

@@ -73,6 +73,10 @@ struct Fault {
 };
 
 std::string ToString(const Fault& fault);
+// The parts as --inject writes them: "kill", "stop", ...; "1:1", "agent:0", "stage 2", "all",
+// "coordinator", "link 0:0-1:0"; "F", "all-reduce", ...
+std::string_view WhatText(FaultKind kind);
+std::string TargetText(const FaultTarget& target);
 std::string_view PointText(FaultPoint point);
 
 // Error: kInvalidArgument naming the word that does not fit, what may stand there and an example;
