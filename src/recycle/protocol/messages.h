@@ -7,8 +7,8 @@
 // One life of a generation g: the coordinator stores its record, then sends Prepare; every live
 // worker stops at the end of its running action, aborts its all-reduce, opens endpoints and answers
 // with a Ledger (a promise: nothing of an older generation is accepted any more); when all have
-// answered, Resume carries the endpoints, the point to go on from, and the plan. Starting a job is
-// the same round with g = 1.
+// answered, Resume carries the endpoints, the rest of the open iterations, and the plan of those to
+// come. Starting a job is the same round with g = 1.
 #ifndef RECYCLE_PROTOCOL_MESSAGES_H_
 #define RECYCLE_PROTOCOL_MESSAGES_H_
 
@@ -60,11 +60,48 @@ struct StillHere {
   std::int64_t nonce = 0;
 };
 
+// A boundary tensor of one iteration, named by who needs it: the input activation of F, or the
+// output gradient of I, of a micro-batch at `stage`.
+enum class BoundaryKind : std::uint8_t { kActivation, kGradient };
+struct BoundaryTensor {
+  BoundaryKind kind = BoundaryKind::kActivation;
+  StageId stage;  // the receiver's
+  MicroBatch micro_batch;
+  auto operator<=>(const BoundaryTensor&) const = default;
+};
+
+// The last thing a worker has done for a micro-batch; an action counts at its end or not at all.
+enum class Progress : std::uint8_t {
+  kForward,  // F: the stash is kept
+  kInput,    // I: what W needs is kept
+  kWeight,   // W: the gradient is in the local sum
+};
+
+// What a worker keeps of an iteration that is not closed yet.
+struct IterationLedger {
+  std::int32_t iteration = 0;
+  // Micro-batches that this worker has begun; regenerations are not among them.
+  std::map<MicroBatch, Progress> progress;
+  // Parts of the reduced gradient held whole, whether or not their commit round is over.
+  bool holds_stage_part = false;
+  bool holds_tied_part = false;       // of {first, last} with tied embeddings; false elsewhere
+  std::vector<BoundaryTensor> inbox;  // received, not consumed
+  std::vector<BoundaryTensor> log;    // made here, and kept: can be sent again
+};
+
+// The answer to Prepare, and a promise: until Resume the worker runs nothing, accepts nothing of an
+// older generation and discards nothing.
 struct Ledger {
-  Generation generation;  // the one prepared
-  std::int32_t version = 0;
-  bool holds_norm = false;  // has the global norm of iteration `version`
-  Endpoints endpoints;      // what this worker listens on for the new generation
+  Generation generation;     // the one prepared
+  std::int32_t version = 0;  // steps made
+  // Has the verdict (global norm) of iteration `version`. With synchronous steps it then holds R,
+  // as does everybody else.
+  bool holds_norm = false;
+  // The validation pass after step `version` - 1 is due and not finished here.
+  bool owes_validation = false;
+  std::vector<IterationLedger> iterations;  // ascending; those that are not closed, at most two
+  std::vector<std::int32_t> undo;           // iterations before whose step the exact bits are kept
+  Endpoints endpoints;                      // what this worker listens on for the new generation
 };
 
 // The first action of the new generation has started.
@@ -125,14 +162,44 @@ struct Prepare {
   std::string reason;
 };
 
+// `from` sends a boundary tensor out of its log once more.
+struct Resend {
+  BoundaryTensor tensor;
+  WorkerId from;
+  WorkerId to;
+};
+
+// The members of a committed unit that lack a part of the reduced gradient get it from `from`, in a
+// round of the part's group that all members take part in: the stage's, or the tied one.
+enum class ReducedPart : std::uint8_t { kStage, kTied };
+struct HandOver {
+  ReducedPart part = ReducedPart::kStage;
+  StageId stage;  // of kStage; for kTied the stage of `from`
+  WorkerId from;
+};
+
+// The rest of an iteration that some workers have begun or not stepped. `rest` has `initial` (what
+// the live workers have done and keep), `committed` (stages that repeat no W; an F or I there
+// regenerates a lost boundary tensor and is no progress), and per live worker what it still runs,
+// step actions included: REDUCE_GRAD on open stages, and where a hand-over is due; VALIDATE for
+// everyone; STEP for those who have not made it. A stage that is neither in `committed` nor stepped
+// is open: whoever holds parts of its reduced gradient drops them.
+struct OpenIteration {
+  std::int32_t iteration = 0;
+  std::shared_ptr<const Plan> rest;
+  std::vector<Resend> resends;
+  std::vector<HandOver> hand_overs;
+};
+
 struct Resume {
   Generation generation;
-  std::int32_t iteration = 0;  // t: the least version of all members
-  // Some survivor has the norm of t (or has stepped): all members finish step t from the reduced
-  // gradients they hold. Otherwise t starts again from zeroed sums.
-  bool finish_step = false;
+  std::vector<OpenIteration> open;  // ascending, consecutive, at most two
+  std::int32_t next_iteration = 0;  // the first that runs whole, by `plan`
+  // The validation pass after step `v` - 1, v the highest version: everyone runs it (again) as soon
+  // as it has made that step, before anything else of iteration v.
+  bool repeat_validation = false;
   std::map<WorkerId, Endpoints> endpoints;  // by listening worker
-  std::shared_ptr<const Plan> plan;         // for every iteration from here on
+  std::shared_ptr<const Plan> plan;         // for every iteration from `next_iteration` on
 };
 
 struct Ask {
