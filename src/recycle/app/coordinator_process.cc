@@ -23,6 +23,7 @@
 #include "recycle/base/log.h"
 #include "recycle/data/dataset.h"
 #include "recycle/planner/planner.h"
+#include "recycle/planner/remainder.h"
 #include "recycle/store/sqlite_store.h"
 
 namespace recycle {
@@ -93,7 +94,7 @@ CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig&
       launcher_(report_fd),
       recorder_(config, folder, clock_, launcher_, std::move(sampler)),
       store_(std::move(store)),
-      core_(CoordinatorOptionsOf(config), PlansOf(config),
+      core_(CoordinatorOptionsOf(config), PlansOf(config), OrderRemainder,
             CanonicalParameterNames(ModelOptionsOf(config))) {
   PublishStatus();
 }

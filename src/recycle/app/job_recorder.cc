@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -85,10 +86,7 @@ void JobRecorder::OnJoined(const AnnounceJoined& joined) {
 
 void JobRecorder::OnGenerationStored(const GenerationRecord& record, const DecisionTimes& times) {
   if (!record.lost.empty()) FaultsFired();
-  for (const LostWorker& lost : record.lost) {
-    WriteFailure(lost, times);
-    lost_.push_back(lost.worker);
-  }
+  for (const LostWorker& lost : record.lost) WriteFailure(lost, times);
   summary_.AddFailures(static_cast<int>(record.lost.size()));
   generation_ = record.generation;
   Json event = MakeEvent(clock_.UnixSeconds(), "generation");
@@ -138,52 +136,54 @@ void JobRecorder::FaultsFired() {
 }
 
 void JobRecorder::OnPlan(const AnnouncePlan& made) {
-  const Status written = WritePlanFile(*made.plan, folder_.Plan(made.generation));
+  const Status written =
+      WritePlanFile(*made.plan, made.iteration ? folder_.RestPlan(made.generation, *made.iteration)
+                                               : folder_.Plan(made.generation));
   if (!written.ok()) Warn(std::string(written.message()));
 }
 
-std::optional<int> JobRecorder::CompletedByLost(std::int32_t iteration) {
+std::optional<JobRecorder::Repeated> JobRecorder::CountRepeated(
+    const std::vector<LostShare>& shares) const {
   if (!config_.log.trace) return std::nullopt;
-  int completed = 0;
-  for (const WorkerId worker : lost_) {
-    const StatusOr<int> count = CountCompleted(folder_.TracePart(worker), worker, iteration + 1);
-    if (!count.ok()) {
-      LogWarning("{}", std::string(count.status().message()));
+  Repeated repeated;
+  for (const LostShare& share : shares) {
+    const StatusOr<int> completed =
+        CountCompleted(folder_.TracePart(share.worker), share.worker, share.iteration + 1);
+    if (!completed.ok()) {
+      LogWarning("{}", std::string(completed.status().message()));
       return std::nullopt;
     }
-    completed += *count;
+    const int whole = std::accumulate(share.actions.begin(), share.actions.end(), 0,
+                                      [](int sum, const Action& action) {
+                                        return sum + (action.kind == ActionKind::kBackward ? 2 : 1);
+                                      });
+    repeated.replayed += *completed;
+    repeated.rerouted += std::max(0, whole - *completed);
   }
-  return completed;
+  return repeated;
 }
 
 void JobRecorder::OnResumed(const AnnounceResumed& resumed) {
-  const TimePoint now = clock_.Now();
-  const std::optional<int> completed = CompletedByLost(resumed.iteration);
-  const bool again = resumed.lost_iterations > 0;
+  const std::optional<Repeated> repeated = CountRepeated(resumed.lost_shares);
   Json event = MakeEvent(clock_.UnixSeconds(), "resumed");
   event["generation"] = resumed.generation.value();
   event["resume_ms"] = ToMilliseconds(resumed.since_decision);
-  event["replayed_actions"] = completed ? Json(again ? *completed : 0) : Json(nullptr);
-  event["rerouted_actions"] =
-      completed ? Json(std::max(0, resumed.rerouted_actions - *completed)) : Json(nullptr);
-  event["regenerated_actions"] =
-      0;  // the open iteration starts again as a whole: no log is rebuilt
-  event["lost_iterations"] = resumed.lost_iterations;
+  event["replayed_actions"] = repeated ? Json(repeated->replayed) : Json(nullptr);
+  event["rerouted_actions"] = repeated ? Json(repeated->rerouted) : Json(nullptr);
+  event["regenerated_actions"] = resumed.regenerated_actions;
+  event["lost_iterations"] = 0;  // survivors keep what they have done
   event["iteration"] = resumed.iteration + 1;
   event["rerouted_to"] = Json::object();
-  for (const auto& [worker, count] : resumed.rerouted_micro_batches) {
+  for (const auto& [worker, count] : resumed.rerouted_to) {
     event["rerouted_to"][ToString(worker)] = count;
   }
   Write(event);
   if (last_progress_) {
-    const Duration wasted = again ? now - *attempt_began_ : resumed.since_decision;
-    summary_.AddRegroup(resumed.lost_iterations, again ? completed.value_or(0) : 0, wasted);
+    summary_.AddRegroup(repeated ? repeated->replayed : 0, resumed.since_decision);
     disturbed_ = true;
   } else {
-    last_progress_ = now;
+    last_progress_ = clock_.Now();
   }
-  attempt_began_ = now;
-  lost_.clear();
 }
 
 void JobRecorder::OnIteration(const AnnounceIteration& announced) {
@@ -201,7 +201,6 @@ void JobRecorder::OnIteration(const AnnounceIteration& announced) {
   iteration.disturbed = disturbed_;
   summary_.AddIteration(iteration);
   last_progress_ = now;
-  attempt_began_ = now;
   disturbed_ = false;
   iterations_done_ = done.iteration + 1;
   iteration_ms_ = ToMilliseconds(iteration.elapsed);

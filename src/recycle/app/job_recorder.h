@@ -77,9 +77,13 @@ class JobRecorder {
   void WriteFailure(const LostWorker& lost, const DecisionTimes& times);
   void WriteSamples(const IterationDone& done);
   void WriteTrace();
-  // Actions that the pending lost workers completed of `iteration` (0-based), by their own traces;
-  // absent if there are no traces.
-  std::optional<int> CompletedByLost(std::int32_t iteration);
+  // Actions (B counts 2) of lost shares: completed by their worker, by its own trace, and not.
+  struct Repeated {
+    int replayed = 0;
+    int rerouted = 0;
+  };
+  // Absent if there are no traces.
+  std::optional<Repeated> CountRepeated(const std::vector<LostShare>& shares) const;
   Json FaultFields(int fault) const;
 
   const JobConfig config_;
@@ -94,9 +98,7 @@ class JobRecorder {
   RunSummary summary_;
   TimePoint started_;
   Generation generation_;
-  std::vector<WorkerId> lost_;              // since everybody resumed last
   std::optional<TimePoint> last_progress_;  // the last iteration's end, or the start of training
-  std::optional<TimePoint> attempt_began_;  // of the open iteration
   bool disturbed_ = false;                  // a regroup fell into the open iteration
   int iterations_done_ = 0;
   double tokens_per_s_ = 0;

@@ -129,14 +129,15 @@ TEST_F(JobRecorderTest, ActionsOfTheDeadAreSplitByItsOwnTrace) {
   resumed.generation = Generation(2);
   resumed.since_decision = milliseconds(40);
   resumed.iteration = 1;
-  resumed.lost_iterations = 1;
-  resumed.rerouted_actions = 3;
-  resumed.rerouted_micro_batches = {{At(0, 1), 1}};
+  resumed.lost_shares = {{At(1, 1), 1, *ParseActions("1F1.0 1B1.0")}};
+  resumed.rerouted_to = {{At(0, 1), 1}};
+  resumed.regenerated_actions = 2;
   recorder->OnResumed(resumed);
   const Json event = Lines(folder_.Events()).back();
   EXPECT_EQ(event.at("replayed_actions"), 1);
   EXPECT_EQ(event.at("rerouted_actions"), 2);
-  EXPECT_EQ(event.at("lost_iterations"), 1);
+  EXPECT_EQ(event.at("regenerated_actions"), 2);
+  EXPECT_EQ(event.at("lost_iterations"), 0);
   EXPECT_DOUBLE_EQ(event.at("resume_ms"), 40);
   EXPECT_EQ(event.at("rerouted_to"), (Json{{"0:1", 1}}));
 }

@@ -92,14 +92,14 @@ std::string Progress::FailureLine(const Json& resumed) const {
   for (const auto& [worker, count] : resumed.at("rerouted_to").items()) {
     peers.push_back(fmt::format("{} ({})", worker, count.get<int>()));
   }
-  const int repeated = resumed.at("lost_iterations");
+  const Json& replayed = resumed.at("replayed_actions");
   return fmt::format(
-      "{}; micro-batches go to {}; training resumed {:.0f} ms later with {}, {} lost{}",
-      Join(losses, "; "), peers.empty() ? "nobody" : Join(peers, ", "),
-      resumed.at("resume_ms").get<double>(),
-      Count(static_cast<std::int64_t>(live_.size()), "worker"), Count(repeated, "iteration"),
-      repeated > 0 ? fmt::format(" (iteration {} starts again)", resumed.at("iteration").get<int>())
-                   : "");
+      "{}; micro-batches go to {}; training resumed {:.0f} ms later with {}{}", Join(losses, "; "),
+      peers.empty() ? "nobody" : Join(peers, ", "), resumed.at("resume_ms").get<double>(),
+      Count(static_cast<std::int64_t>(live_.size()), "worker"),
+      replayed.is_null()
+          ? ""
+          : fmt::format(", {} repeated", Count(replayed.get<std::int64_t>(), "action")));
 }
 
 std::vector<std::string> Progress::RiskLines() const {
@@ -173,9 +173,9 @@ std::vector<std::string> Progress::Closing(const Json& summary) const {
                                 summary.at("final_loss").get<double>()));
   }
   const int failures = summary.at("failures");
-  lines.push_back(fmt::format("  failures  {}{}, {} lost", failures,
+  lines.push_back(fmt::format("  failures  {}{}, {} repeated", failures,
                               failures > 0 ? fmt::format(" ({})", Join(dead_, ", ")) : "",
-                              Count(summary.at("lost_iterations"), "iteration")));
+                              Count(summary.at("replayed_actions"), "action")));
   const Json& speed = summary.at("tokens_per_s");
   if (!speed.at("fault_free").is_null()) {
     const double before = speed["fault_free"];

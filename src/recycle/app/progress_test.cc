@@ -26,10 +26,10 @@ Json GenerationEvent(const std::vector<std::string>& live) {
   return event;
 }
 
-Json ResumedEvent(int lost_iterations, const Json& rerouted_to) {
+Json ResumedEvent(int replayed_actions, const Json& rerouted_to) {
   Json event = MakeEvent(2, "resumed");
   event["resume_ms"] = 44.6;
-  event["lost_iterations"] = lost_iterations;
+  event["replayed_actions"] = replayed_actions;
   event["iteration"] = 20;
   event["rerouted_to"] = rerouted_to;
   return event;
@@ -57,7 +57,7 @@ TEST(Progress, AFailureIsOneLineOnceTrainingHasResumed) {
       progress.OnEvent(ResumedEvent(1, {{"0:1", 2}, {"2:1", 2}})),
       ElementsAre("worker 1:1 lost in iteration 20 (its process ended), noticed by agent 0 after "
                   "23 ms; micro-batches go to 0:1 (2), 2:1 (2); training resumed 45 ms later with "
-                  "5 workers, 1 iteration lost (iteration 20 starts again)",
+                  "5 workers, 1 action repeated",
                   "every stage has 2 live workers or more: any 1 worker can be lost now"));
   progress.OnEvent(FailureEvent("0:1"));
   progress.OnEvent(GenerationEvent({"0:0", "1:0", "2:0", "2:1"}));
@@ -88,13 +88,13 @@ TEST(Progress, TheEndSaysWhatChangedAndWhereToLook) {
                         {"final_loss", 4.52},
                         {"iterations", 80},
                         {"failures", 1},
-                        {"lost_iterations", 1},
+                        {"replayed_actions", 7},
                         {"wall_s", 65.31},
                         {"tokens_per_s", {{"fault_free", 12300.0}, {"now", 9840.0}}}};
   EXPECT_THAT(
       progress.Closing(summary),
       ElementsAre("80 iterations in 65.3 s", "  loss      8.3100 at the start, 4.5200 at the end",
-                  "  failures  1 (1:1), 1 iteration lost",
+                  "  failures  1 (1:1), 7 actions repeated",
                   "  speed     12,300 tokens/s before the failure, 9,840 after it (80%)",
                   "  look next runs/x/trace.json: open it at ui.perfetto.dev",
                   "            recycle plan --dp 3 --pp 2 --microbatches 4 --failed 1:1 "

@@ -93,6 +93,10 @@ std::string RunFolder::Plan(Generation generation) const {
   return File(fmt::format("plans/g{}.json", generation.value()));
 }
 
+std::string RunFolder::RestPlan(Generation generation, std::int32_t iteration) const {
+  return File(fmt::format("plans/g{}_t{}.json", generation.value(), iteration + 1));
+}
+
 std::string RunFolder::Log(std::string_view process) const {
   return File(fmt::format("logs/{}.log", process));
 }

@@ -7,6 +7,7 @@
 #ifndef RECYCLE_APP_RUN_FOLDER_H_
 #define RECYCLE_APP_RUN_FOLDER_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,7 +41,9 @@ class RunFolder {
   std::string Summary() const { return File("summary.json"); }
   std::string Store() const { return File("store.sqlite"); }
   std::string Address() const { return File("coordinator.address"); }
-  std::string Plan(Generation generation) const;    // plans/g<N>.json
+  std::string Plan(Generation generation) const;  // plans/g<N>.json
+  // plans/g<N>_t<T>.json, T from 1; `iteration` from 0.
+  std::string RestPlan(Generation generation, std::int32_t iteration) const;
   std::string Log(std::string_view process) const;  // logs/<process>.log
   std::string ExecutorLog(WorkerId worker) const;   // logs/executor-<k>-<i>.log
   std::string TracePart(WorkerId worker) const;     // logs/trace/<k>-<i>.jsonl

@@ -39,8 +39,7 @@ void RunSummary::AddFailures(int workers) {
   if (workers > 0) last_ = Throughput();
 }
 
-void RunSummary::AddRegroup(int lost_iterations, int replayed_actions, Duration wasted) {
-  lost_iterations_ += lost_iterations;
+void RunSummary::AddRegroup(int replayed_actions, Duration wasted) {
   replayed_actions_ += replayed_actions;
   wasted_ += wasted;
 }
@@ -55,7 +54,7 @@ Json RunSummary::ToJson(int iterations, const std::string& parameters_sha256, Du
   json["final_loss"] = OrNull(final_loss_);
   json["iterations"] = iterations;
   json["failures"] = failures_;
-  json["lost_iterations"] = lost_iterations_;
+  json["lost_iterations"] = 0;  // survivors keep what they have done
   json["replayed_actions"] = replayed_actions_;
   json["parameters_sha256"] = parameters_sha256;
   json["wall_s"] = Seconds(wall);

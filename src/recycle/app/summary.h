@@ -1,9 +1,8 @@
 // The figures of a whole run, gathered iteration by iteration: summary.json and the words at the
 // end.
 //
-// goodput: the share of the training time (from the first action to the last step) that went into
-// attempts at iterations that counted. What an interrupted attempt had spent, detection and regroup
-// are the rest.
+// goodput: the share of the training time (from the first action to the last step) that was not
+// spent on regrouping after a failure.
 //
 //   RunSummary summary;
 //   summary.AddIteration({.loss = 8.3, .tokens = 4096, .elapsed = 100ms, .generation = g});
@@ -45,7 +44,7 @@ class RunSummary {
   void AddIteration(const Iteration& iteration);
   void AddFailures(int workers);
   // A regroup came to its end: `wasted` was spent on nothing that counts.
-  void AddRegroup(int lost_iterations, int replayed_actions, Duration wasted);
+  void AddRegroup(int replayed_actions, Duration wasted);
 
   int failures() const { return failures_; }
 
@@ -59,7 +58,6 @@ class RunSummary {
   std::optional<double> final_loss_;
   std::int64_t tokens_ = 0;
   int failures_ = 0;
-  int lost_iterations_ = 0;
   int replayed_actions_ = 0;
   Duration training_{};
   Duration wasted_{};

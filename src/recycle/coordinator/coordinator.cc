@@ -18,9 +18,11 @@ std::string LinkText(const Link& link) {
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction make_plan,
+                         OrderRemainderFunction order_remainder,
                          std::vector<std::string> canonical_parameters)
     : options_(options),
       make_plan_(std::move(make_plan)),
+      order_remainder_(std::move(order_remainder)),
       roster_(options_.parallel),
       detection_(DetectionRules{.failure_timeout = options_.failure_timeout,
                                 .ask_timeout = options_.ask_timeout,
@@ -224,7 +226,7 @@ void Coordinator::AbsorbFindings() {
     std::erase_if(unrecorded_links_, touches);
     std::erase_if(unresumed_links_, touches);
     unprepared_losses_.push_back(worker);
-    unresumed_losses_.push_back(worker);
+    unplanned_losses_.push_back(worker);
     unrecorded_losses_.push_back(std::move(loss));
   }
   for (const Link& link : findings.broken_links) {
@@ -337,50 +339,62 @@ void Coordinator::MakePlanIfNeeded() {
 }
 
 void Coordinator::SendResume() {
-  const auto point = DecideResume(ledgers_, options_.iterations);
-  if (!point.ok()) {
-    End({.how = EndJob::How::kFailed,
-         .reason = std::string(point.status().message()),
+  StatusOr<ResumeDecision> decision = PlanResume({.plan = *plan_,
+                                                  .ledgers = ledgers_,
+                                                  .iterations = options_.iterations,
+                                                  .tied = options_.tied},
+                                                 order_remainder_);
+  if (!decision.ok()) {
+    const bool lost = decision.status().code() == StatusCode::kDataLoss;
+    End({.how = lost ? EndJob::How::kStageLost : EndJob::How::kFailed,
+         .reason = std::string(decision.status().message()),
          .parameters_sha256 = ""});
     return;
   }
   phase_ = Phase::kResuming;
   resumed_.clear();
-  resume_iteration_ = point->iteration;
-  const bool had_begun = ever_resumed_ && point->iteration < options_.iterations &&
-                         !completion_.AnyFinishedAt(point->iteration);
-  lost_iterations_ = had_begun && !point->finish_step ? 1 : 0;
-  ever_resumed_ = true;
   Resume resume{.generation = generation_,
-                .iteration = point->iteration,
-                .finish_step = point->finish_step,
+                .open = std::move(decision->open),
+                .next_iteration = decision->next_iteration,
+                .repeat_validation = decision->repeat_validation,
                 .endpoints = {},
                 .plan = plan_};
   for (const auto& [worker, ledger] : ledgers_) resume.endpoints[worker] = ledger.endpoints;
-  effects_.emplace_back(AnnouncePlan{generation_, plan_});
+  effects_.emplace_back(
+      AnnouncePlan{.generation = generation_, .iteration = std::nullopt, .plan = plan_});
+  for (const OpenIteration& open : resume.open) {
+    effects_.emplace_back(
+        AnnouncePlan{.generation = generation_, .iteration = open.iteration, .plan = open.rest});
+  }
   for (const WorkerId member : roster_.Live()) {
     Send(member, resume);
     if (stop_wanted_) Send(member, StopRequest{});
   }
+  regenerated_actions_ = decision->regenerated_actions;
+  NoteWork({std::move(resume.open), resume.next_iteration, plan_});
+}
+
+void Coordinator::NoteWork(AssignedWork work) {
+  for (LostShare& share :
+       FindLostShares(work_, work, options_.iterations, std::exchange(unplanned_losses_, {}))) {
+    unresumed_shares_.push_back(std::move(share));
+  }
+  work_ = std::move(work);
 }
 
 void Coordinator::AnnounceEverybodyResumed() {
   phase_ = Phase::kTraining;
-  Rerouted rerouted;
-  if (resumed_plan_ != nullptr) rerouted = CountRerouted(*resumed_plan_, *plan_, unresumed_losses_);
-  effects_.emplace_back(
-      AnnounceResumed{.generation = generation_,
-                      .since_decision = now_ - decided_,
-                      .iteration = resume_iteration_,
-                      .lost_iterations = lost_iterations_,
-                      .rerouted_actions = rerouted.actions,
-                      .rerouted_micro_batches = std::move(rerouted.micro_batches)});
-  for (const Link& link : unresumed_links_) {
+  std::map<WorkerId, int> receivers = CountReceivers(unresumed_shares_, work_);
+  effects_.emplace_back(AnnounceResumed{
+      .generation = generation_,
+      .since_decision = now_ - decided_,
+      .iteration = work_.open.empty() ? work_.next_iteration : work_.open.front().iteration,
+      .lost_shares = std::exchange(unresumed_shares_, {}),
+      .rerouted_to = std::move(receivers),
+      .regenerated_actions = regenerated_actions_});
+  for (const Link& link : std::exchange(unresumed_links_, {})) {
     effects_.emplace_back(AnnounceLinkRestored{link.first, link.second});
   }
-  unresumed_losses_.clear();
-  unresumed_links_.clear();
-  resumed_plan_ = plan_;
 }
 
 bool Coordinator::EndIfStageLost() {

@@ -11,7 +11,9 @@
 // Rules of a generation: its record is stored before anyone is told; Resume is sent when every
 // member has answered Prepare; whatever happens in between leads to the next generation.
 //
-//   Coordinator coordinator(options, std::move(make_plan), canonical_parameters);
+// Resume follows from the ledgers (plan_resume.h): survivors keep what they have.
+//
+//   Coordinator coordinator(options, make_plan, order_remainder, canonical_parameters);
 //   std::vector<Effect> effects = coordinator.Step(event, now);
 //
 // The first Step, whatever its event, starts the join timeout. Not thread-safe: one thread owns it.
@@ -33,6 +35,8 @@
 #include "recycle/coordinator/coordinator_options.h"
 #include "recycle/coordinator/detection.h"
 #include "recycle/coordinator/events.h"
+#include "recycle/coordinator/plan_resume.h"
+#include "recycle/coordinator/regroup.h"
 #include "recycle/coordinator/roster.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
@@ -47,6 +51,7 @@ class Coordinator {
   // `options` must be valid. `canonical_parameters`: every parameter's name, in the order in which
   // they are hashed at the end.
   Coordinator(const CoordinatorOptions& options, MakePlanFunction make_plan,
+              OrderRemainderFunction order_remainder,
               std::vector<std::string> canonical_parameters);
 
   // After EndJob every event is ignored.
@@ -101,6 +106,8 @@ class Coordinator {
   void BeginGeneration();
   void SendPrepare();
   void SendResume();
+  // `work` is what everybody has been told: what the lost had been told before is lost with them.
+  void NoteWork(AssignedWork work);
   void AnnounceEverybodyResumed();
   void MakePlanIfNeeded();
   bool EndIfStageLost();
@@ -110,6 +117,7 @@ class Coordinator {
 
   const CoordinatorOptions options_;
   MakePlanFunction make_plan_;
+  OrderRemainderFunction order_remainder_;
   Roster roster_;
   Detection detection_;
   Completion completion_;
@@ -124,23 +132,21 @@ class Coordinator {
   TimePoint decided_;
   std::map<WorkerId, Ledger> ledgers_;
   std::set<WorkerId> resumed_;
-  std::int32_t resume_iteration_ = 0;
-  int lost_iterations_ = 0;
-  bool ever_resumed_ = false;
 
-  // The plan of the newest round, whom it leaves out, and the plan of the last round that everybody
-  // resumed.
+  // The plan of the newest round, whom it leaves out; and what the last Resume told everybody.
   std::shared_ptr<const Plan> plan_;
   std::vector<WorkerId> plan_failed_;
-  std::shared_ptr<const Plan> resumed_plan_;
+  AssignedWork work_;
+  int regenerated_actions_ = 0;
 
   // Changes of membership by how far they have been taken: not in a record yet, not in a Prepare
-  // yet, not resumed from yet.
+  // yet, not in a Resume yet, not resumed from by everybody yet.
   bool change_pending_ = false;
   std::vector<Loss> unrecorded_losses_;
   std::vector<Link> unrecorded_links_;
   std::vector<WorkerId> unprepared_losses_;
-  std::vector<WorkerId> unresumed_losses_;
+  std::vector<WorkerId> unplanned_losses_;
+  std::vector<LostShare> unresumed_shares_;
   std::vector<Link> unresumed_links_;
 
   TimePoint now_;                // of the newest Step

@@ -38,8 +38,11 @@ Heartbeat Beat(int version) {
   return {.generation = Generation(1), .version = version, .peak_bytes = 1000};
 }
 
-Ledger MakeLedger(Generation generation, int version, bool holds_norm) {
-  return {.generation = generation, .version = version, .holds_norm = holds_norm, .endpoints = {}};
+Ledger MakeLedger(Generation generation, int version) {
+  Ledger ledger;
+  ledger.generation = generation;
+  ledger.version = version;
+  return ledger;
 }
 
 // --- effects as text
@@ -51,8 +54,22 @@ std::string Text(const Prepare& m) {
   return text;
 }
 std::string Text(const Resume& m) {
-  return fmt::format("resume g{} {} iteration {}", m.generation.value(),
-                     m.finish_step ? "and finish" : "from the start of", m.iteration);
+  std::string text = fmt::format("resume g{}:", m.generation.value());
+  for (const OpenIteration& open : m.open) {
+    text += fmt::format(" the rest of iteration {},", open.iteration);
+    for (const auto& [tensor, from, to] : open.resends) {
+      text += fmt::format(" {} {} again from {} to {},",
+                          tensor.kind == BoundaryKind::kActivation ? "activation" : "gradient",
+                          ToString(tensor.micro_batch), ToString(from), ToString(to));
+    }
+    for (const HandOver& hand_over : open.hand_overs) {
+      text +=
+          fmt::format(" {} part from {},", hand_over.part == ReducedPart::kStage ? "stage" : "tied",
+                      ToString(hand_over.from));
+    }
+  }
+  text += fmt::format(" iteration {} whole", m.next_iteration);
+  return m.repeat_validation ? text + ", validation again" : text;
 }
 std::string Text(const Ask& m) { return fmt::format("ask {}", m.nonce); }
 std::string Text(const Fence& m) { return "fence (" + m.reason + ")"; }
@@ -70,12 +87,18 @@ std::string Text(const StoreRecord& e) {
   return text;
 }
 std::string Text(const AnnounceResumed& e) {
-  std::string text = fmt::format(
-      "all resumed g{} {:.0f} ms after the decision: iteration {}, lost {}", e.generation.value(),
-      ToMilliseconds(e.since_decision), e.iteration, e.lost_iterations);
-  if (e.rerouted_actions > 0) text += fmt::format(", rerouted {} actions:", e.rerouted_actions);
-  for (const auto& [worker, number] : e.rerouted_micro_batches) {
-    text += fmt::format(" {} to {}", number, ToString(worker));
+  std::string text =
+      fmt::format("all resumed g{} {:.0f} ms after the decision: iteration {}",
+                  e.generation.value(), ToMilliseconds(e.since_decision), e.iteration);
+  for (const LostShare& share : e.lost_shares) {
+    text += fmt::format("\n      {} leaves of iteration {}: {}", ToString(share.worker),
+                        share.iteration, ToString(share.actions));
+  }
+  for (const auto& [worker, number] : e.rerouted_to) {
+    text += fmt::format("\n      micro-batches to {}: {}", ToString(worker), number);
+  }
+  if (e.regenerated_actions > 0) {
+    text += fmt::format("\n      regenerated actions: {}", e.regenerated_actions);
   }
   return text;
 }
@@ -85,7 +108,15 @@ std::string Text(const AnnounceIteration& e) {
 }
 std::string Text(const AnnounceJoined& e) { return "joined " + ToString(e.worker); }
 std::string Text(const AnnouncePlan& e) {
-  return fmt::format("plan of g{} without [{}]", e.generation.value(), Join(e.plan->failed));
+  if (!e.iteration) {
+    return fmt::format("plan of g{} without [{}]", e.generation.value(), Join(e.plan->failed));
+  }
+  std::string text =
+      fmt::format("rest of iteration {} in g{}:", *e.iteration, e.generation.value());
+  for (const WorkerSchedule& schedule : e.plan->workers) {
+    text += fmt::format("\n      {} | {}", ToString(schedule.worker), ToString(schedule.actions));
+  }
+  return text;
 }
 std::string Text(const AnnounceLinkRestored& e) {
   return fmt::format("link {}-{} restored", ToString(e.a), ToString(e.b));
@@ -197,7 +228,9 @@ class Script {
     options.micro_batches = 2;
     options.iterations = Number();
     make_plan_ = PlanMaker(options.parallel, options.micro_batches);
-    coordinator_.emplace(options, make_plan_, std::vector<std::string>{"wte", "head"});
+    pipeline_ = pipeline;
+    coordinator_.emplace(options, make_plan_, OrderByMicroBatch,
+                         std::vector<std::string>{"wte", "head"});
     for (int k = 0; k < data; ++k) {
       for (int i = 0; i < pipeline; ++i) all_.push_back({PipelineId(k), StageId(i)});
     }
@@ -209,7 +242,7 @@ class Script {
     const std::string before = output_;
     for (const WorkerId worker : all_) From(worker, Hello{worker, 100});
     Send(RecordStored{Generation(1)});
-    for (const WorkerId worker : all_) From(worker, MakeLedger(Generation(1), 0, false));
+    for (const WorkerId worker : all_) From(worker, MakeLedger(Generation(1), 0));
     for (const WorkerId worker : all_) From(worker, Resumed{Generation(1)});
     output_ = before;
   }
@@ -236,15 +269,49 @@ class Script {
     const Generation generation(Number());
     const int version = Number();
     for (const WorkerId worker : coordinator_->view().live) {
-      From(worker, MakeLedger(generation, version, false));
+      From(worker, MakeLedger(generation, version));
     }
   }
 
-  // ledger <worker> <generation> <version> [norm]
+  // ledger <worker> <generation> <version> [<iteration>: words...]...
+  // words: F0.1, I0.1, W0.1 = the last action done for a micro-batch (what it has sent is in its
+  // log); act0.1, grad0.1 = in its inbox; holds, holds-tied = its reduced gradient; owes = the
+  // validation pass.
   void SendLedger(WorkerId worker) {
     const Generation generation(Number());
-    const int version = Number();
-    From(worker, MakeLedger(generation, version, Word() == "norm"));
+    Ledger ledger = MakeLedger(generation, Number());
+    for (std::string word = Word(); !word.empty(); word = Word()) {
+      if (word == "owes") {
+        ledger.owes_validation = true;
+      } else if (word.back() == ':') {
+        ledger.iterations.emplace_back().iteration = std::stoi(word);
+      } else {
+        Note(worker, word, ledger.iterations.back());
+      }
+    }
+    From(worker, std::move(ledger));
+  }
+
+  void Note(WorkerId worker, const std::string& word, IterationLedger& ledger) const {
+    if (word == "holds") ledger.holds_stage_part = true;
+    if (word == "holds-tied") ledger.holds_tied_part = true;
+    const std::size_t digit = word.find_first_of("0123456789");
+    if (digit == std::string::npos) return;
+    const std::string what = word.substr(0, digit);
+    const MicroBatch b = ParseMicroBatch(word.substr(digit)).value();
+    const StageId own = worker.stage;
+    if (what == "act") ledger.inbox.push_back({BoundaryKind::kActivation, own, b});
+    if (what == "grad") ledger.inbox.push_back({BoundaryKind::kGradient, own, b});
+    if (what.size() > 1) return;
+    ledger.progress[b] = what == "F"   ? Progress::kForward
+                         : what == "I" ? Progress::kInput
+                                       : Progress::kWeight;
+    if (own.value() + 1 < pipeline_) {
+      ledger.log.push_back({BoundaryKind::kActivation, StageId(own.value() + 1), b});
+    }
+    if (own.value() > 0 && what != "F") {
+      ledger.log.push_back({BoundaryKind::kGradient, StageId(own.value() - 1), b});
+    }
   }
 
   void SendDone(WorkerId worker) {
@@ -319,6 +386,7 @@ class Script {
   MakePlanFunction make_plan_;
   std::optional<Coordinator> coordinator_;
   std::vector<WorkerId> all_;
+  int pipeline_ = 0;
   std::set<WorkerId> frozen_;
   TimePoint now_;
   TimePoint last_beat_;

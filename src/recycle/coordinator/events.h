@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -83,16 +84,22 @@ struct StoreRecord {
   GenerationRecord record;
 };
 
+// What a lost worker had done and was to do of an open iteration, all of which runs again or runs
+// elsewhere. Which of it was completed only its trace tells.
+struct LostShare {
+  WorkerId worker;
+  std::int32_t iteration = 0;   // 0-based
+  std::vector<Action> actions;  // F, I, W, B
+};
+
 // Everybody has resumed the generation: for events.jsonl and the terminal.
 struct AnnounceResumed {
   Generation generation;
   Duration since_decision{};
-  std::int32_t iteration = 0;
-  int lost_iterations = 0;  // iterations that started again (0 or 1)
-  // Actions (B = 2) of one iteration that the newly dead ran in the plan before. Which of them they
-  // had completed in the open iteration only their traces tell: app/ takes those off as replayed.
-  int rerouted_actions = 0;
-  std::map<WorkerId, int> rerouted_micro_batches;  // per receiving peer, for the newly dead
+  std::int32_t iteration = 0;           // the first that somebody has not stepped
+  std::vector<LostShare> lost_shares;   // of those lost since everybody resumed last
+  std::map<WorkerId, int> rerouted_to;  // their micro-batches, by who runs them now
+  int regenerated_actions = 0;          // F and I that only rebuild lost boundary tensors
 };
 struct AnnounceIteration {
   IterationDone done;
@@ -103,8 +110,9 @@ struct AnnounceJoined {
   WorkerId worker;
   std::int32_t pid = 0;
 };
-struct AnnouncePlan {  // the plan of a generation, to be written to the run folder
+struct AnnouncePlan {  // a plan of a generation, to be written to the run folder
   Generation generation;
+  std::optional<std::int32_t> iteration;  // of the rest of this one (0-based); absent: whole ones
   std::shared_ptr<const Plan> plan;
 };
 struct AnnounceLinkRestored {

@@ -1,53 +1,81 @@
 #include "recycle/coordinator/regroup.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "recycle/base/check.h"
+#include <optional>
+#include <utility>
 
 namespace recycle {
+namespace {
 
-StatusOr<ResumePoint> DecideResume(const std::map<WorkerId, Ledger>& ledgers,
-                                   std::int32_t iterations) {
-  RC_CHECK(!ledgers.empty());
-  const auto [least, most] = std::minmax_element(
-      ledgers.begin(), ledgers.end(),
-      [](const auto& a, const auto& b) { return a.second.version < b.second.version; });
-  const std::int32_t lowest = least->second.version;
-  const std::int32_t highest = most->second.version;
-  if (lowest < 0 || highest > iterations) {
-    return absl::FailedPreconditionError(
-        fmt::format("worker {} says it has made {} steps; a job of {} iterations has 0 to {}",
-                    ToString(lowest < 0 ? least->first : most->first),
-                    lowest < 0 ? lowest : highest, iterations, iterations));
-  }
-  if (highest > lowest + 1) {
-    return absl::FailedPreconditionError(
-        fmt::format("worker {} has made {} steps and worker {} {}; they may differ by one at most",
-                    ToString(least->first), lowest, ToString(most->first), highest));
-  }
-  const bool somebody_has_norm = std::any_of(
-      ledgers.begin(), ledgers.end(),
-      [&](const auto& entry) { return entry.second.version == lowest && entry.second.holds_norm; });
-  return ResumePoint{.iteration = lowest, .finish_step = highest > lowest || somebody_has_norm};
+bool IsCommitted(const Plan& plan, StageId stage) {
+  return std::count(plan.committed.begin(), plan.committed.end(), stage) > 0;
 }
 
-Rerouted CountRerouted(const Plan& before, const Plan& after, const std::vector<WorkerId>& lost) {
-  const Assignment assignment(after);
-  Rerouted rerouted;
-  for (const WorkerId worker : lost) {
-    const WorkerSchedule* schedule = FindWorker(before.workers, worker);
-    if (schedule == nullptr) continue;
-    for (const Action& action : schedule->actions) {
-      if (!HasMicroBatch(action.kind)) continue;
-      rerouted.actions += action.kind == ActionKind::kBackward ? 2 : 1;
-      if (action.kind != ActionKind::kForward) continue;
-      const auto receiver = assignment.WorkerOf(action.stage, action.micro_batch);
-      if (receiver) ++rerouted.micro_batches[*receiver];
+// What `worker` has done before `plan` and does by it, without regenerations and step actions.
+std::vector<Action> ShareOf(const Plan& plan, WorkerId worker) {
+  std::vector<Action> share;
+  for (const InitialState& state : plan.initial) {
+    if (state.worker == worker) share = state.done;
+  }
+  const WorkerSchedule* schedule = FindWorker(plan.workers, worker);
+  if (schedule == nullptr || IsCommitted(plan, worker.stage)) return share;
+  std::copy_if(schedule->actions.begin(), schedule->actions.end(), std::back_inserter(share),
+               [](const Action& action) { return HasMicroBatch(action.kind); });
+  return share;
+}
+
+}  // namespace
+
+const Plan* AssignedWork::PlanOf(std::int32_t iteration) const {
+  for (const OpenIteration& entry : open) {
+    if (entry.iteration == iteration) return entry.rest.get();
+  }
+  return iteration >= next_iteration ? plan.get() : nullptr;
+}
+
+std::vector<LostShare> FindLostShares(const AssignedWork& before, const AssignedWork& after,
+                                      std::int32_t iterations, const std::vector<WorkerId>& lost) {
+  std::vector<LostShare> shares;
+  if (before.plan == nullptr) return shares;
+  // The iteration in progress counts even if nobody who lives has begun it.
+  std::int32_t first = after.next_iteration;
+  std::int32_t last = after.next_iteration;
+  if (!after.open.empty()) {
+    first = after.open.front().iteration;
+    last = after.open.back().iteration;
+  }
+  for (std::int32_t t = first; t <= std::min(last, iterations - 1); ++t) {
+    const Plan* was = before.PlanOf(t);
+    const Plan* is = after.PlanOf(t);
+    if (was == nullptr || is == nullptr) continue;
+    for (const WorkerId worker : lost) {
+      if (IsCommitted(*is, worker.stage)) continue;
+      std::vector<Action> actions = ShareOf(*was, worker);
+      if (!actions.empty()) shares.push_back({worker, t, std::move(actions)});
     }
   }
-  return rerouted;
+  return shares;
+}
+
+std::map<WorkerId, int> CountReceivers(const std::vector<LostShare>& shares,
+                                       const AssignedWork& after) {
+  std::map<WorkerId, int> receivers;
+  std::optional<std::int32_t> iteration;
+  std::optional<Assignment> assignment;
+  for (const LostShare& share : shares) {
+    const Plan* plan = after.PlanOf(share.iteration);
+    if (plan == nullptr) continue;
+    if (iteration != share.iteration) {
+      iteration = share.iteration;
+      assignment.emplace(*plan);
+    }
+    for (const Action& action : share.actions) {
+      if (action.kind != ActionKind::kForward) continue;
+      const auto receiver = assignment->WorkerOf(action.stage, action.micro_batch);
+      if (receiver) ++receivers[*receiver];
+    }
+  }
+  return receivers;
 }
 
 }  // namespace recycle

@@ -1,37 +1,39 @@
-// The decisions of one regroup: where to go on, and what moved from the dead to whom. Pure.
+// What a loss costs: what the lost had been told to run of the iteration in progress, and who runs
+// it now. Pure.
 #ifndef RECYCLE_COORDINATOR_REGROUP_H_
 #define RECYCLE_COORDINATOR_REGROUP_H_
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "recycle/base/ids.h"
-#include "recycle/base/status.h"
+#include "recycle/coordinator/events.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
 
-struct ResumePoint {
-  std::int32_t iteration = 0;  // the least version of all members
-  // Somebody has the norm of that iteration, or has made its step: everybody makes it.
-  bool finish_step = false;
+// What a Resume tells everybody to run.
+struct AssignedWork {
+  std::vector<OpenIteration> open;
+  std::int32_t next_iteration = 0;
+  std::shared_ptr<const Plan> plan;
+
+  // The plan of `iteration`: its remainder, or the plan of whole iterations; nullptr if nothing of
+  // it is left to do.
+  const Plan* PlanOf(std::int32_t iteration) const;
 };
 
-// `ledgers`: one per member, not empty. Nobody steps an iteration before it has its global norm,
-// and the norm needs every stage's reduced gradient: so either somebody has it, and then everyone
-// holds the gradients to make that step, or nobody has stepped. Error: kFailedPrecondition if
-// versions differ by more than one, or leave 0..`iterations`.
-StatusOr<ResumePoint> DecideResume(const std::map<WorkerId, Ledger>& ledgers,
-                                   std::int32_t iterations);
+// What `lost` were to run, by `before`, of the iterations that `after` still works on, as far as it
+// has to be done again: nothing of committed stages. `iterations`: of the job.
+std::vector<LostShare> FindLostShares(const AssignedWork& before, const AssignedWork& after,
+                                      std::int32_t iterations, const std::vector<WorkerId>& lost);
 
-// The work of one iteration that `lost` had in `before`.
-struct Rerouted {
-  int actions = 0;                        // B counts 2
-  std::map<WorkerId, int> micro_batches;  // forwards, by who runs them in `after`
-};
-Rerouted CountRerouted(const Plan& before, const Plan& after, const std::vector<WorkerId>& lost);
+// Micro-batches (by their forwards) of those shares, by who runs them in `after`.
+std::map<WorkerId, int> CountReceivers(const std::vector<LostShare>& shares,
+                                       const AssignedWork& after);
 
 }  // namespace recycle
 

@@ -1,8 +1,10 @@
-// Test-only: legal plans made without a planner. A lost worker's micro-batches go round its peers.
+// Test-only: legal plans and orders made without a planner. A lost worker's micro-batches go round
+// its peers.
 #ifndef RECYCLE_COORDINATOR_TESTING_PLAN_H_
 #define RECYCLE_COORDINATOR_TESTING_PLAN_H_
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "recycle/coordinator/coordinator.h"
@@ -17,6 +19,9 @@ inline MakePlanFunction PlanMaker(const Parallelism& parallel, int micro_batches
     plan.micro_batches = micro_batches;
     plan.failed = failed;
     plan.options = {.decoupled = false, .staggered = false};
+    plan.costs.stages.resize(static_cast<std::size_t>(parallel.pipeline));
+    plan.costs.send_forward.resize(static_cast<std::size_t>(parallel.pipeline) - 1);
+    plan.costs.send_backward = plan.costs.send_forward;
     for (const WorkerId worker : LiveWorkers(parallel, failed))
       plan.workers.push_back({worker, {}});
     std::vector<std::size_t> next(static_cast<std::size_t>(parallel.pipeline));
@@ -36,8 +41,22 @@ inline MakePlanFunction PlanMaker(const Parallelism& parallel, int micro_batches
         chosen->actions.push_back({ActionKind::kBackward, StageId(stage), batch});
       }
     }
+    AddStepActions(plan);
     return plan;
   };
+}
+
+// One micro-batch after the other.
+inline StatusOr<Schedule> OrderByMicroBatch(const Plan& rest) {
+  Schedule workers = rest.workers;
+  for (WorkerSchedule& schedule : workers) {
+    std::sort(schedule.actions.begin(), schedule.actions.end(),
+              [](const Action& a, const Action& b) {
+                return std::tuple(a.micro_batch.index, a.micro_batch.home, a.kind) <
+                       std::tuple(b.micro_batch.index, b.micro_batch.home, b.kind);
+              });
+  }
+  return workers;
 }
 
 }  // namespace recycle

@@ -267,7 +267,7 @@ class Checker {
   }
 
   // Rule 2 for step actions: REDUCE_GRAD after every W, STEP after it; VALIDATE between the two if
-  // synchronous, before the first I or B if staggered.
+  // synchronous, before the first I or B if staggered. Committed stages are reduced already.
   void CheckStep(WorkerId worker, std::optional<std::size_t> position, const Action& action) {
     Steps& steps = steps_[Size(action.stage.value())];
     const auto report = [&](const char* why) {
@@ -275,9 +275,10 @@ class Checker {
              fmt::format("worker {}: {} {}", ToString(worker), ToString(action), why));
     };
     if (action.kind == ActionKind::kReduceGrad) ++steps.reduces;
+    const bool reduced = steps.reduces > 0 || committed_[Size(action.stage.value())];
     if (action.kind == ActionKind::kStep) {
       ++steps.steps;
-      if (steps.reduces == 0) report("comes before its REDUCE_GRAD");
+      if (!reduced) report("comes before its REDUCE_GRAD");
       if (steps.validates == 0 && !plan_.options.staggered) report("comes before its VALIDATE");
     }
     if (action.kind != ActionKind::kValidate) return;
@@ -286,7 +287,7 @@ class Checker {
       report(
           "comes after the stage's first I or B: staggered plans judge the iteration before first");
     }
-    if (!plan_.options.staggered && steps.reduces == 0) report("comes before its REDUCE_GRAD");
+    if (!plan_.options.staggered && !reduced) report("comes before its REDUCE_GRAD");
   }
 
   // The counts of step actions once worker `w` is through.

@@ -8,24 +8,12 @@
 #include <vector>
 
 #include "recycle/plan/plan_json.h"
+#include "recycle/rpc/wire_values.h"
 
 namespace recycle {
 namespace {
 
 // --- to the wire
-
-v1::Worker ToProto(WorkerId worker) {
-  v1::Worker proto;
-  proto.set_pipeline(worker.pipeline.value());
-  proto.set_stage(worker.stage.value());
-  return proto;
-}
-
-v1::Endpoints ToProto(const Endpoints& endpoints) {
-  v1::Endpoints proto;
-  for (const auto& [name, address] : endpoints) (*proto.mutable_address())[name] = address;
-  return proto;
-}
 
 void Fill(const Hello& message, v1::ExecutorMessage& proto) {
   *proto.mutable_hello()->mutable_worker() = ToProto(message.worker);
@@ -55,6 +43,11 @@ void Fill(const Ledger& message, v1::ExecutorMessage& proto) {
   ledger.set_generation(message.generation.value());
   ledger.set_version(message.version);
   ledger.set_holds_norm(message.holds_norm);
+  ledger.set_owes_validation(message.owes_validation);
+  for (const IterationLedger& iteration : message.iterations) {
+    *ledger.add_iterations() = ToProto(iteration);
+  }
+  for (const std::int32_t iteration : message.undo) ledger.add_undo(iteration);
   *ledger.mutable_endpoints() = ToProto(message.endpoints);
 }
 
@@ -68,8 +61,7 @@ void Fill(const IterationDone& message, v1::ExecutorMessage& proto) {
   done.set_iteration(message.iteration);
   for (const MicroBatchResult& result : message.results) {
     v1::MicroBatchResult& entry = *done.add_results();
-    entry.mutable_micro_batch()->set_home(result.micro_batch.home.value());
-    entry.mutable_micro_batch()->set_index(result.micro_batch.index);
+    *entry.mutable_micro_batch() = ToProto(result.micro_batch);
     entry.set_executed_by(result.executed_by.value());
     entry.set_loss_sum(result.loss_sum);
     entry.set_tokens(result.tokens);
@@ -116,8 +108,9 @@ void Fill(const Prepare& message, v1::CoordinatorMessage& proto) {
 void Fill(const Resume& message, v1::CoordinatorMessage& proto) {
   v1::Resume& resume = *proto.mutable_resume();
   resume.set_generation(message.generation.value());
-  resume.set_iteration(message.iteration);
-  resume.set_finish_step(message.finish_step);
+  for (const OpenIteration& open : message.open) *resume.add_open() = ToProto(open);
+  resume.set_next_iteration(message.next_iteration);
+  resume.set_repeat_validation(message.repeat_validation);
   for (const auto& [worker, endpoints] : message.endpoints) {
     v1::Listener& listener = *resume.add_listeners();
     *listener.mutable_worker() = ToProto(worker);
@@ -154,40 +147,6 @@ void Fill(const ExecutorExited& message, v1::AgentMessage& proto) {
 
 // --- from the wire
 
-Status AtLeastZero(std::string_view field, std::int64_t value) {
-  if (value >= 0) return OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("control message: {} is {}; it must be at least 0", field, value));
-}
-
-StatusOr<WorkerId> ReadWorker(std::string_view field, bool present, const v1::Worker& proto) {
-  if (!present) {
-    return absl::InvalidArgumentError(fmt::format("control message: {} is missing", field));
-  }
-  RC_RETURN_IF_ERROR(AtLeastZero(field, proto.pipeline()));
-  RC_RETURN_IF_ERROR(AtLeastZero(field, proto.stage()));
-  return WorkerId{PipelineId(proto.pipeline()), StageId(proto.stage())};
-}
-
-StatusOr<Generation> ReadGeneration(std::int64_t value) {
-  RC_RETURN_IF_ERROR(AtLeastZero("generation", value));
-  return Generation(value);
-}
-
-StatusOr<std::vector<WorkerId>> ReadWorkers(
-    std::string_view field, const google::protobuf::RepeatedPtrField<v1::Worker>& protos) {
-  std::vector<WorkerId> workers;
-  for (const v1::Worker& proto : protos) {
-    RC_ASSIGN_OR_RETURN(const WorkerId worker, ReadWorker(field, true, proto));
-    workers.push_back(worker);
-  }
-  return workers;
-}
-
-Endpoints ReadEndpoints(const v1::Endpoints& proto) {
-  return {proto.address().begin(), proto.address().end()};
-}
-
 StatusOr<ExecutorMessage> Read(const v1::Hello& proto) {
   RC_ASSIGN_OR_RETURN(const WorkerId worker,
                       ReadWorker("worker", proto.has_worker(), proto.worker()));
@@ -210,10 +169,22 @@ StatusOr<ExecutorMessage> Read(const v1::LinkBroken& proto) {
 StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
   RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
-  return Ledger{.generation = generation,
+  Ledger ledger{.generation = generation,
                 .version = proto.version(),
                 .holds_norm = proto.holds_norm(),
+                .owes_validation = proto.owes_validation(),
+                .iterations = {},
+                .undo = {proto.undo().begin(), proto.undo().end()},
                 .endpoints = ReadEndpoints(proto.endpoints())};
+  for (const v1::IterationLedger& entry : proto.iterations()) {
+    RC_ASSIGN_OR_RETURN(IterationLedger iteration, ReadIterationLedger(entry));
+    ledger.iterations.push_back(std::move(iteration));
+  }
+  RC_RETURN_IF_ERROR(CheckAscending("iterations", ledger.iterations));
+  for (const std::int32_t iteration : ledger.undo) {
+    RC_RETURN_IF_ERROR(AtLeastZero("undo", iteration));
+  }
+  return ledger;
 }
 
 StatusOr<ExecutorMessage> Read(const v1::Resumed& proto) {
@@ -228,15 +199,13 @@ StatusOr<ExecutorMessage> Read(const v1::IterationDone& proto) {
   done.iteration = proto.iteration();
   done.results.reserve(static_cast<std::size_t>(proto.results_size()));
   for (const v1::MicroBatchResult& entry : proto.results()) {
-    RC_RETURN_IF_ERROR(AtLeastZero("micro_batch.home", entry.micro_batch().home()));
-    RC_RETURN_IF_ERROR(AtLeastZero("micro_batch.index", entry.micro_batch().index()));
+    RC_ASSIGN_OR_RETURN(const MicroBatch micro_batch, ReadMicroBatch(entry.micro_batch()));
     RC_RETURN_IF_ERROR(AtLeastZero("executed_by", entry.executed_by()));
     RC_RETURN_IF_ERROR(AtLeastZero("tokens", entry.tokens()));
-    done.results.push_back(
-        {.micro_batch = {PipelineId(entry.micro_batch().home()), entry.micro_batch().index()},
-         .executed_by = PipelineId(entry.executed_by()),
-         .loss_sum = entry.loss_sum(),
-         .tokens = entry.tokens()});
+    done.results.push_back({.micro_batch = micro_batch,
+                            .executed_by = PipelineId(entry.executed_by()),
+                            .loss_sum = entry.loss_sum(),
+                            .tokens = entry.tokens()});
   }
   done.grad_norm = proto.grad_norm();
   done.lr = proto.lr();
@@ -276,16 +245,20 @@ StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
 StatusOr<CoordinatorMessage> Read(const v1::Resume& proto) {
   Resume resume;
   RC_ASSIGN_OR_RETURN(resume.generation, ReadGeneration(proto.generation()));
-  RC_RETURN_IF_ERROR(AtLeastZero("iteration", proto.iteration()));
-  resume.iteration = proto.iteration();
-  resume.finish_step = proto.finish_step();
+  for (const v1::OpenIteration& entry : proto.open()) {
+    RC_ASSIGN_OR_RETURN(OpenIteration open, ReadOpenIteration(entry));
+    resume.open.push_back(std::move(open));
+  }
+  RC_RETURN_IF_ERROR(CheckAscending("open", resume.open));
+  RC_RETURN_IF_ERROR(AtLeastZero("next_iteration", proto.next_iteration()));
+  resume.next_iteration = proto.next_iteration();
+  resume.repeat_validation = proto.repeat_validation();
   for (const v1::Listener& listener : proto.listeners()) {
     RC_ASSIGN_OR_RETURN(const WorkerId worker,
                         ReadWorker("listeners.worker", listener.has_worker(), listener.worker()));
     resume.endpoints[worker] = ReadEndpoints(listener.endpoints());
   }
-  RC_ASSIGN_OR_RETURN(Plan plan, PlanFromJson(proto.plan_json()));
-  resume.plan = std::make_shared<const Plan>(std::move(plan));
+  RC_ASSIGN_OR_RETURN(resume.plan, ReadPlan(proto.plan_json()));
   return resume;
 }
 

@@ -98,6 +98,16 @@ std::vector<ExecutorMessage> ExecutorMessages() {
       Ledger{.generation = generation,
              .version = 5,
              .holds_norm = true,
+             .owes_validation = true,
+             .iterations = {{.iteration = 5,
+                             .progress = {{{PipelineId(1), 1}, Progress::kForward},
+                                          {{PipelineId(1), 2}, Progress::kInput},
+                                          {{PipelineId(2), 1}, Progress::kWeight}},
+                             .holds_stage_part = true,
+                             .holds_tied_part = true,
+                             .inbox = {{BoundaryKind::kGradient, StageId(1), {PipelineId(1), 1}}},
+                             .log = {{BoundaryKind::kActivation, StageId(2), {PipelineId(1), 2}}}}},
+             .undo = {4},
              .endpoints = {{"link 0:1", std::string("\0\xff", 2)}, {"stage 2:2", "x"}}},
       Resumed{.generation = generation},
       IterationDone{.generation = generation,
@@ -128,6 +138,14 @@ Plan SmallPlan() {
   return plan;
 }
 
+Plan SmallRest() {
+  Plan rest = SmallPlan();
+  rest.initial = {{At(0, 0), 6, ParseActions("0F0.0 0B0.0").value()}};
+  rest.committed = {StageId(0)};
+  rest.workers = {{At(0, 0), ParseActions("0REDUCE_GRAD 0VALIDATE 0STEP").value()}};
+  return rest;
+}
+
 std::vector<CoordinatorMessage> CoordinatorMessages() {
   return {
       Prepare{.generation = Generation(2),
@@ -136,8 +154,15 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
               .relinked = {{At(1, 0), At(1, 1)}},
               .reason = "worker 0:1 is lost"},
       Resume{.generation = Generation(2),
-             .iteration = 5,
-             .finish_step = true,
+             .open = {{.iteration = 5,
+                       .rest = std::make_shared<const Plan>(SmallRest()),
+                       .resends =
+                           {{.tensor = {BoundaryKind::kActivation, StageId(1), {PipelineId(1), 2}},
+                             .from = At(1, 1),
+                             .to = At(2, 1)}},
+                       .hand_overs = {{ReducedPart::kTied, StageId(1), At(1, 1)}}}},
+             .next_iteration = 6,
+             .repeat_validation = true,
              .endpoints = {{At(1, 1), {{"link 1:1", "address"}}}},
              .plan = std::make_shared<const Plan>(SmallPlan())},
       Ask{.nonce = 11},
@@ -292,6 +317,48 @@ void SendBytes(const std::string& address, const std::string& bytes) {
   queue.Next(&tag, &ok);
   queue.Shutdown();
   while (queue.Next(&tag, &ok)) {
+  }
+}
+
+// What can be refused without knowing the job is.
+TEST(ControlPlane, RefusesLedgersAndRemaindersThatCannotBe) {
+  using Spoil = std::function<void(v1::ExecutorMessage&)>;
+  const auto ledger = [](v1::ExecutorMessage& m) {
+    return m.mutable_ledger()->mutable_iterations(0);
+  };
+  const std::vector<Spoil> ledgers = {
+      [&](auto& m) { ledger(m)->set_iteration(-1); },
+      [&](auto& m) { ledger(m)->mutable_progress(0)->set_last(v1::Progress::LAST_UNSPECIFIED); },
+      [&](auto& m) { *ledger(m)->add_progress() = ledger(m)->progress(0); },
+      [&](auto& m) { ledger(m)->mutable_progress(0)->mutable_micro_batch()->set_index(-2); },
+      [&](auto& m) { ledger(m)->mutable_inbox(0)->set_stage(-1); },
+      [&](auto& m) { ledger(m)->mutable_log(0)->clear_kind(); },
+      [&](auto& m) { *m.mutable_ledger()->add_iterations() = *ledger(m); },
+      [&](auto& m) { m.mutable_ledger()->set_undo(0, -1); },
+  };
+  for (const Spoil& spoil : ledgers) {
+    v1::ExecutorMessage message = ToProto(ExecutorMessages()[4]);
+    ASSERT_TRUE(FromProto(message).ok());
+    spoil(message);
+    EXPECT_EQ(FromProto(message).status().code(), StatusCode::kInvalidArgument)
+        << message.ShortDebugString();
+  }
+  using SpoilResume = std::function<void(v1::Resume&)>;
+  const std::vector<SpoilResume> resumes = {
+      [](auto& m) { m.mutable_open(0)->clear_rest_json(); },
+      [](auto& m) { m.mutable_open(0)->mutable_resends(0)->clear_to(); },
+      [](auto& m) { m.mutable_open(0)->mutable_resends(0)->clear_tensor(); },
+      [](auto& m) { m.mutable_open(0)->mutable_hand_overs(0)->clear_part(); },
+      [](auto& m) { m.mutable_open(0)->mutable_hand_overs(0)->clear_from(); },
+      [](auto& m) { *m.add_open() = m.open(0); },
+      [](auto& m) { m.set_next_iteration(-1); },
+  };
+  for (const SpoilResume& spoil : resumes) {
+    v1::CoordinatorMessage message = ToProto(CoordinatorMessages()[1]);
+    ASSERT_TRUE(FromProto(message).ok());
+    spoil(*message.mutable_resume());
+    EXPECT_EQ(FromProto(message).status().code(), StatusCode::kInvalidArgument)
+        << message.ShortDebugString();
   }
 }
 

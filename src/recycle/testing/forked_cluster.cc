@@ -16,6 +16,7 @@
 #include "recycle/base/log.h"
 #include "recycle/executor/executor.h"
 #include "recycle/nn/model_options.h"
+#include "recycle/planner/remainder.h"
 #include "recycle/rpc/convert.h"
 
 namespace recycle {
@@ -63,6 +64,7 @@ CoordinatorOptions ToCoordinatorOptions(const ClusterOptions& options) {
   result.parallel = options.executor.parallel;
   result.micro_batches = options.executor.micro_batches;
   result.iterations = options.executor.iterations;
+  result.tied = options.executor.model.tied;
   result.failure_timeout = options.failure_timeout;
   return result;
 }
@@ -71,7 +73,7 @@ CoordinatorOptions ToCoordinatorOptions(const ClusterOptions& options) {
 
 ForkedCluster::ForkedCluster(ClusterOptions options)
     : options_(std::move(options)),
-      coordinator_(ToCoordinatorOptions(options_), options_.make_plan,
+      coordinator_(ToCoordinatorOptions(options_), options_.make_plan, OrderRemainder,
                    CanonicalParameterNames(options_.executor.model)) {}
 
 ForkedCluster::~ForkedCluster() {

@@ -1,0 +1,63 @@
+// The values inside protocol messages <-> protobuf: workers, ledgers of an iteration, the rest of
+// an iteration. convert.h has the messages; nobody else needs this.
+//
+// Reading checks what can be checked without knowing the job: ids are at least 0, enums are ones
+// that this version knows, lists have no more entries than they can. Error: kInvalidArgument naming
+// the field.
+//
+// Pure, thread-safe.
+#ifndef RECYCLE_RPC_WIRE_VALUES_H_
+#define RECYCLE_RPC_WIRE_VALUES_H_
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recycle/base/status.h"
+#include "recycle/protocol/messages.h"
+#include "recycle_control.pb.h"
+
+namespace recycle {
+
+v1::Worker ToProto(WorkerId worker);
+v1::MicroBatch ToProto(MicroBatch micro_batch);
+v1::Endpoints ToProto(const Endpoints& endpoints);
+v1::IterationLedger ToProto(const IterationLedger& ledger);
+v1::OpenIteration ToProto(const OpenIteration& open);
+
+Status AtLeastZero(std::string_view field, std::int64_t value);
+StatusOr<Generation> ReadGeneration(std::int64_t value);
+// `present`: whether the message has the field at all.
+StatusOr<WorkerId> ReadWorker(std::string_view field, bool present, const v1::Worker& proto);
+StatusOr<std::vector<WorkerId>> ReadWorkers(
+    std::string_view field, const google::protobuf::RepeatedPtrField<v1::Worker>& protos);
+StatusOr<MicroBatch> ReadMicroBatch(const v1::MicroBatch& proto);
+Endpoints ReadEndpoints(const v1::Endpoints& proto);
+StatusOr<IterationLedger> ReadIterationLedger(const v1::IterationLedger& proto);
+StatusOr<OpenIteration> ReadOpenIteration(const v1::OpenIteration& proto);
+StatusOr<std::shared_ptr<const Plan>> ReadPlan(const std::string& json);
+
+// Iterations that are open at once: never more, and each once.
+inline constexpr std::size_t kMaxOpenIterations = 3;
+template <typename Entry>
+Status CheckAscending(std::string_view field, const std::vector<Entry>& entries) {
+  if (entries.size() > kMaxOpenIterations) {
+    return absl::InvalidArgumentError(fmt::format("control message: {} has {} entries; at most {}",
+                                                  field, entries.size(), kMaxOpenIterations));
+  }
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    if (entries[i - 1].iteration < entries[i].iteration) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("control message: {} has iteration {} after {}; they must ascend", field,
+                    entries[i].iteration, entries[i - 1].iteration));
+  }
+  return OkStatus();
+}
+
+}  // namespace recycle
+
+#endif  // RECYCLE_RPC_WIRE_VALUES_H_

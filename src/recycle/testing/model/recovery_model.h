@@ -1,0 +1,243 @@
+// A model of executors that recover: what they keep, do and promise, with hashes in place of
+// tensors. Whatever a worker computes is compared at once with the run without failures, so an
+// input that is lost, doubled, or mixed from two iterations shows where it is used. The
+// coordinator's half is the real one: PlanResume, or the whole Coordinator.
+//
+// Steps are synchronous (nobody steps before the norm, which needs every stage's commit round) or
+// staggered (a stage steps after its own commit round and keeps the bits of the version before
+// until the next iteration's first I proves the old one closed).
+//
+//   RecoveryModel model(job, rules);
+//   while (...) { model.Act(w); for (const auto& sent : model.TakeSent()) model.Deliver(sent); }
+//   EXPECT_EQ(model.violation(), "");
+//
+// A value: copies are independent, so that searches can branch. Test-only.
+#ifndef RECYCLE_TESTING_MODEL_RECOVERY_MODEL_H_
+#define RECYCLE_TESTING_MODEL_RECOVERY_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "recycle/base/ids.h"
+#include "recycle/base/prng.h"
+#include "recycle/plan/plan.h"
+#include "recycle/protocol/messages.h"
+
+namespace recycle {
+
+struct ModelJob {
+  int data = 2;
+  int pipeline = 2;
+  int micro_batches = 1;  // data * micro_batches <= kMaxMicroBatches
+  int iterations = 2;
+  bool staggered = false;
+  bool tied = false;      // a parameter shared by first and last stage
+  bool rounding = false;  // every all-reduce gives other bits: values are not compared with a run
+                          // without failures, but all peers must agree
+  std::uint64_t seed = 1;
+
+  Parallelism parallel() const { return {.data = data, .pipeline = pipeline}; }
+  WorkerId Worker(int number) const {
+    return {PipelineId(number / pipeline), StageId(number % pipeline)};
+  }
+  int Number(WorkerId worker) const {
+    return worker.pipeline.value() * pipeline + worker.stage.value();
+  }
+};
+
+// Rules of docs/RECOVERY.md switched off, to see that the checks bite.
+struct BrokenRules {
+  bool no_regeneration = false;  // committed stages repeat nothing at all
+  bool log_dropped_when_receiver_reduced = false;
+  bool undo_dropped_at_step = false;
+  bool reduced_dropped_at_step = false;  // and the iteration counts as closed with the own step
+  bool no_commit_round = false;
+  bool in_place_all_reduce = false;     // a broken one leaves a mixture in the local sum
+  bool ledger_without_promise = false;  // an all-reduce may still end after the ledger
+  bool tied_apart = false;              // first and last stage decided as two units
+  bool early_messages_dropped = false;  // those of a generation that is not resumed yet
+};
+
+// A legal plan of whole iterations, drawn at random: any live worker for every micro-batch and
+// stage, any order in which every action's inputs come before it.
+Plan RandomWholePlan(const ModelJob& job, const std::vector<WorkerId>& failed, std::uint64_t seed);
+
+class RecoveryModel {
+ public:
+  static constexpr int kMaxMicroBatches = 9;
+  static constexpr int kMaxIterations = 3;
+
+  RecoveryModel(const ModelJob& job, const BrokenRules& rules);
+
+  struct Message {
+    int from = 0;
+    int to = 0;
+    Generation generation;
+    std::int32_t iteration = 0;
+    BoundaryKind kind = BoundaryKind::kActivation;
+    int micro_batch = 0;  // number
+    std::uint64_t value = 0;
+    std::uint64_t of = 0;  // gradients: the activation that the receiver had sent forward
+  };
+
+  int num_workers() const { return static_cast<int>(workers_.size()); }
+  bool IsAlive(int worker) const { return At(worker).alive; }
+  int version(int worker) const { return At(worker).version; }
+  bool HasFinished(int worker) const;
+  // The newest generation it has been prepared for; the one it runs.
+  Generation promised(int worker) const { return Generation(At(worker).promised); }
+  Generation running(int worker) const { return Generation(At(worker).running); }
+
+  // Can the worker do the next thing of its queue now? One Act is an F, I or W, its share of a
+  // round of the reduction, the norm's arrival, or a step.
+  bool CanAct(int worker) const;
+  void Act(int worker);
+  // What Act and Resume have sent since.
+  std::vector<Message> TakeSent();
+  void Deliver(const Message& message);
+
+  void Kill(int worker);
+  // The worker stops, and promises; its ledger follows.
+  void Prepare(int worker, Generation generation);
+  Ledger MakeLedger(int worker) const;
+  void Resume(int worker, const recycle::Resume& resume);
+
+  // Messages in an inbox that no ledger has named yet: they may just as well not have arrived.
+  struct Arrival {
+    int worker = 0;
+    std::int32_t iteration = 0;
+    int micro_batch = 0;
+    BoundaryKind kind = BoundaryKind::kActivation;
+  };
+  std::vector<Arrival> UnpromisedArrivals() const;
+  void Lose(const Arrival& arrival);
+
+  // The first thing that must never happen, or "".
+  const std::string& violation() const { return violation_; }
+  int num_regenerations() const { return num_regenerations_; }
+  // Of everything that the future depends on.
+  std::uint64_t Hash() const;
+  // What every worker stands at, for people.
+  std::string Describe() const;
+
+ private:
+  struct Tensor {
+    std::uint64_t value = 0;  // 0: absent
+    std::uint64_t of = 0;
+    bool promised = false;  // inbox: a ledger has named it
+  };
+  // One micro-batch of one iteration on one worker.
+  struct Cell {
+    std::uint8_t done = 0;        // of F, I, W
+    std::uint64_t stash = 0;      // F's input; 0: none
+    std::uint64_t output = 0;     // F's result
+    std::uint64_t gradient = 0;   // I's input
+    std::array<Tensor, 2> inbox;  // by kind
+    std::array<Tensor, 2> log;    // activation sent forward, gradient sent backward
+  };
+  struct Iteration {
+    std::array<Cell, kMaxMicroBatches> cells;
+    std::uint64_t sum = 0;  // of own W's
+    std::uint64_t tied_sum = 0;
+    std::uint32_t summed = 0;                    // micro-batches in it
+    std::array<bool, 2> holds = {false, false};  // by part
+    std::array<std::uint64_t, 2> reduced = {0, 0};
+    bool has_undo = false;
+    std::uint64_t undo = 0;
+    bool has_norm = false;
+  };
+  // What a queue holds: an action of an iteration; for REDUCE_GRAD the parts and who hands over.
+  struct Item {
+    std::int32_t iteration = 0;
+    Action action;
+    int micro_batch = 0;
+    bool regenerates = false;
+    std::array<bool, 2> parts = {false, false};
+    std::array<int, 2> hand_over = {-1, -1};
+    std::array<int, 2> receivers = {-1, -1};  // of the activation, of the gradient
+  };
+  struct Worker {
+    bool alive = true;
+    std::int64_t promised = 0;
+    std::int64_t running = 0;
+    int version = 0;
+    int first_kept = 0;  // older iterations are closed
+    std::uint64_t params = 0;
+    std::array<Iteration, kMaxIterations> iterations;
+    std::shared_ptr<const std::vector<Item>> queue;
+    std::size_t head = 0;
+    int part = 0;           // of the REDUCE_GRAD at the head: where it stands
+    bool obtained = false;  // and whether it has that part's result
+    std::vector<Message> early;
+  };
+  // A round of the running generation: one per iteration and stage, the last for the tied part.
+  struct Round {
+    std::uint32_t joined = 0;  // workers
+    std::uint32_t obtained = 0;
+    std::uint32_t summed = 0;  // micro-batches
+    std::uint64_t sum = 0;
+  };
+  struct Expected;
+
+  const Worker& At(int worker) const { return workers_[static_cast<std::size_t>(worker)]; }
+  Worker& At(int worker) { return workers_[static_cast<std::size_t>(worker)]; }
+  int StageOf(int worker) const { return worker % job_.pipeline; }
+  bool IsFirst(int worker) const { return StageOf(worker) == 0; }
+  bool IsLast(int worker) const { return StageOf(worker) + 1 == job_.pipeline; }
+  bool InTiedUnit(int worker) const {
+    return job_.tied && job_.pipeline > 1 && (IsFirst(worker) || IsLast(worker));
+  }
+  int Numbered(MicroBatch b) const { return b.home.value() * job_.micro_batches + b.index; }
+  Iteration& KeptOf(Worker& worker, std::int32_t iteration) {
+    return worker.iterations[static_cast<std::size_t>(iteration)];
+  }
+  const Iteration& KeptOf(const Worker& worker, std::int32_t iteration) const {
+    return worker.iterations[static_cast<std::size_t>(iteration)];
+  }
+
+  const Item* Head(const Worker& worker) const;
+  bool HasInputs(int worker, const Item& item) const;
+  void RunForward(int worker, const Item& item);
+  void RunInput(int worker, const Item& item);
+  void RunWeight(int worker, const Item& item);
+  void Reduce(int worker, const Item& item);
+  void MakeStep(int worker, const Item& item);
+  void Advance(int worker);
+  // Joins the round, or sends the norm's entry, that stands at the head now.
+  void Arrive(int worker);
+  Round& RoundOf(int worker, std::int32_t iteration, int part);
+  const Round& RoundOf(int worker, std::int32_t iteration, int part) const;
+  std::uint32_t GroupOf(int worker, int part) const;
+  bool NormIsReady(std::int32_t iteration) const;
+  void Close(int worker, int first_kept);
+
+  void Accept(int worker, const Message& message);
+  void Send(int worker, const Item& item, BoundaryKind kind, std::uint64_t value, std::uint64_t of);
+  std::uint64_t ParametersFor(int worker, const Item& item);
+  std::vector<Item> QueueOf(int worker, const recycle::Resume& resume) const;
+  void AppendQueue(int worker, const Plan& plan, std::int32_t iteration,
+                   const std::vector<HandOver>& hand_overs, std::vector<Item>& queue) const;
+  void Check(bool holds, int worker, const Item& item, const char* rule);
+  void Violate(std::string what);
+
+  ModelJob job_;
+  BrokenRules rules_;
+  std::shared_ptr<const Expected> expected_;
+  std::vector<Worker> workers_;
+  // Of the generation that runs: only when all have promised the next one does anybody run it.
+  std::int64_t rounds_generation_ = 0;
+  std::vector<Round> rounds_;
+  std::vector<std::uint32_t> norm_entries_;  // by iteration: stages
+  std::uint32_t members_ = 0;                // workers, of the running generation
+  std::vector<Message> sent_;
+  std::string violation_;
+  int num_regenerations_ = 0;
+};
+
+}  // namespace recycle
+
+#endif  // RECYCLE_TESTING_MODEL_RECOVERY_MODEL_H_
