@@ -18,126 +18,12 @@ std::size_t Size(BoundaryKind kind) { return static_cast<std::size_t>(kind); }
 std::uint64_t Key(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 std::uint32_t Bit(int position) { return std::uint32_t{1} << position; }
 
-// What stands for the computation.
-std::uint64_t Tokens(std::uint64_t seed, std::int32_t iteration, int micro_batch) {
-  return HashKeys({1, seed, Key(iteration), Key(micro_batch)});
-}
-std::uint64_t ForwardOf(std::uint64_t params, std::uint64_t input) {
-  return HashKeys({2, params, input});
-}
-std::uint64_t LossGradient(std::uint64_t output) { return HashKeys({3, output}); }
-std::uint64_t InputGradient(std::uint64_t params, std::uint64_t stash, std::uint64_t gradient) {
-  return HashKeys({4, params, stash, gradient});
-}
-std::uint64_t WeightGradient(std::uint64_t stash, std::uint64_t gradient, int part) {
-  return HashKeys({5, stash, gradient, Key(part)});
-}
-std::uint64_t StepOf(std::uint64_t params, const std::array<std::uint64_t, 2>& reduced) {
-  return HashKeys({6, params, reduced[0], reduced[1]});
-}
-
 }  // namespace
-
-Plan RandomWholePlan(const ModelJob& job, const std::vector<WorkerId>& failed, std::uint64_t seed) {
-  Prng prng(seed);
-  Plan plan;
-  plan.parallel = job.parallel();
-  plan.micro_batches = job.micro_batches;
-  plan.failed = failed;
-  plan.options.staggered = job.staggered;
-  StageCosts unit;
-  unit.forward = unit.backward_input = unit.backward_weight = kTicksPerUnit;
-  plan.costs.stages.assign(Size(job.pipeline), unit);
-  plan.costs.send_forward.assign(Size(job.pipeline - 1), 0);
-  plan.costs.send_backward = plan.costs.send_forward;
-  for (const WorkerId worker : LiveWorkers(plan.parallel, failed)) {
-    plan.workers.push_back({worker, {}});
-  }
-  const int count = job.data * job.micro_batches;
-  // Per micro-batch and stage: what is done (0 none, 1 F, 2 I, 3 W) and by whom.
-  std::vector<std::vector<int>> done(Size(count), std::vector<int>(Size(job.pipeline)));
-  std::vector<std::vector<WorkerSchedule*>> owner(Size(count));
-  for (auto& row : owner) {
-    for (int stage = 0; stage < job.pipeline; ++stage) {
-      std::vector<WorkerSchedule*> peers;
-      for (WorkerSchedule& schedule : plan.workers) {
-        if (schedule.worker.stage == StageId(stage)) peers.push_back(&schedule);
-      }
-      RC_CHECK(!peers.empty()) << "stage " << stage << " has no live worker";
-      row.push_back(peers[prng.Below(peers.size())]);
-    }
-  }
-  for (int left = 3 * count * job.pipeline; left > 0;) {
-    const auto b = static_cast<std::size_t>(prng.Below(Key(count)));
-    const auto i = static_cast<std::size_t>(prng.Below(Key(job.pipeline)));
-    const int state = done[b][i];
-    const bool last = i + 1 == Size(job.pipeline);
-    const bool ready = (state == 0 && (i == 0 || done[b][i - 1] >= 1)) ||
-                       (state == 1 && (last || done[b][i + 1] >= 2)) || state == 2;
-    if (!ready) continue;
-    const int number = static_cast<int>(b);
-    owner[b][i]->actions.push_back(
-        {static_cast<ActionKind>(state),
-         StageId(static_cast<int>(i)),
-         {PipelineId(number / job.micro_batches), number % job.micro_batches}});
-    ++done[b][i];
-    --left;
-  }
-  AddStepActions(plan);
-  return plan;
-}
-
-// The run without failures.
-struct RecoveryModel::Expected {
-  // By iteration (one more than there are), then stage.
-  std::vector<std::vector<std::uint64_t>> params;
-  // By iteration, stage, micro-batch: F's result, and the gradient that I sends down.
-  std::vector<std::vector<std::vector<std::uint64_t>>> outputs;
-  std::vector<std::vector<std::vector<std::uint64_t>>> gradients;
-
-  explicit Expected(const ModelJob& job) {
-    const int stages = job.pipeline;
-    const int count = job.data * job.micro_batches;
-    params.emplace_back();
-    for (int i = 0; i < stages; ++i) params[0].push_back(HashKeys({7, job.seed, Key(i)}));
-    for (int t = 0; t < job.iterations; ++t) {
-      const std::vector<std::uint64_t> now = params[Size(t)];
-      std::vector<std::vector<std::uint64_t>> out(Size(stages),
-                                                  std::vector<std::uint64_t>(Size(count)));
-      std::vector<std::vector<std::uint64_t>> grad = out;
-      std::vector<std::array<std::uint64_t, 2>> sums(Size(stages), {0, 0});
-      for (int b = 0; b < count; ++b) {
-        for (int i = 0; i < stages; ++i) {
-          const std::uint64_t in = i == 0 ? Tokens(job.seed, t, b) : out[Size(i - 1)][Size(b)];
-          out[Size(i)][Size(b)] = ForwardOf(now[Size(i)], in);
-        }
-        for (int i = stages - 1; i >= 0; --i) {
-          const std::uint64_t in = i == 0 ? Tokens(job.seed, t, b) : out[Size(i - 1)][Size(b)];
-          const std::uint64_t gradient =
-              i + 1 == stages ? LossGradient(out[Size(i)][Size(b)]) : grad[Size(i + 1)][Size(b)];
-          grad[Size(i)][Size(b)] = InputGradient(now[Size(i)], in, gradient);
-          sums[Size(i)][kStagePart] += WeightGradient(in, gradient, kStagePart);
-          sums[Size(i)][kTiedPart] += WeightGradient(in, gradient, kTiedPart);
-        }
-      }
-      const bool tied = job.tied && stages > 1;
-      const std::uint64_t tied_sum = sums.front()[kTiedPart] + sums.back()[kTiedPart];
-      params.emplace_back();
-      for (int i = 0; i < stages; ++i) {
-        const bool in_unit = tied && (i == 0 || i + 1 == stages);
-        params.back().push_back(
-            StepOf(now[Size(i)], {sums[Size(i)][kStagePart], in_unit ? tied_sum : 0}));
-      }
-      outputs.push_back(std::move(out));
-      gradients.push_back(std::move(grad));
-    }
-  }
-};
 
 RecoveryModel::RecoveryModel(const ModelJob& job, const BrokenRules& rules)
     : job_(job),
       rules_(rules),
-      expected_(std::make_shared<const Expected>(job)),
+      expected_(std::make_shared<const UnharmedRun>(job)),
       workers_(Size(job.data * job.pipeline)),
       rounds_(Size(job.iterations * (job.pipeline + 1))),
       norm_entries_(Size(job.iterations)) {
@@ -177,6 +63,7 @@ bool RecoveryModel::CanAct(int w) const {
   const Worker& worker = At(w);
   const Item* item = Head(worker);
   if (!worker.alive || item == nullptr || worker.running == 0) return false;
+  if (!violation_.empty()) return false;  // from here on nothing means anything
   const bool stopped = worker.promised != worker.running;
   if (stopped && !(rules_.ledger_without_promise && !HasMicroBatch(item->action.kind)))
     return false;
@@ -187,13 +74,14 @@ bool RecoveryModel::CanAct(int w) const {
     case ActionKind::kBackward:
       return HasInputs(w, *item);
     case ActionKind::kReduceGrad: {
+      if (!InRounds(w)) return false;
       const Round& round = RoundOf(w, item->iteration, worker.part);
       const std::uint32_t group = GroupOf(w, worker.part);
       if (!worker.obtained) return (round.joined & group) == group;
       return rules_.no_commit_round || (round.obtained & group) == group;
     }
     case ActionKind::kValidate:
-      return job_.staggered || NormIsReady(item->iteration);
+      return job_.staggered || (InRounds(w) && NormIsReady(item->iteration));
     case ActionKind::kStep:
       return true;
   }
@@ -258,6 +146,13 @@ void RecoveryModel::Act(int w) {
       break;
   }
   Advance(w);
+}
+
+std::optional<Action> RecoveryModel::NextOwnAction(int w) const {
+  const Item* item = Head(At(w));
+  if (item == nullptr || item->regenerates || !HasMicroBatch(item->action.kind))
+    return std::nullopt;
+  return item->action;
 }
 
 std::uint64_t RecoveryModel::ParametersFor(int w, const Item& item) {
@@ -373,6 +268,7 @@ void RecoveryModel::MakeStep(int w, const Item& item) {
   Check(worker.version == item.iteration, w, item, "steps at another version");
   Check(kept.holds[kStagePart] && (kept.holds[kTiedPart] || !InTiedUnit(w)), w, item,
         "steps without its gradient");
+  if (!violation_.empty()) return;
   kept.has_undo = job_.staggered && !rules_.undo_dropped_at_step;
   kept.undo = kept.has_undo ? worker.params : 0;
   worker.params = StepOf(worker.params, kept.reduced);
@@ -410,7 +306,7 @@ void RecoveryModel::Advance(int w) {
 void RecoveryModel::Arrive(int w) {
   Worker& worker = At(w);
   const Item* item = Head(worker);
-  if (item == nullptr) return;
+  if (item == nullptr || !InRounds(w)) return;
   if (item->action.kind == ActionKind::kValidate) {
     norm_entries_[Size(item->iteration)] |= Bit(StageOf(w));
   }
@@ -487,159 +383,6 @@ std::vector<RecoveryModel::Arrival> RecoveryModel::UnpromisedArrivals() const {
 void RecoveryModel::Lose(const Arrival& arrival) {
   Iteration& kept = KeptOf(At(arrival.worker), arrival.iteration);
   kept.cells[Size(arrival.micro_batch)].inbox[Size(arrival.kind)] = {};
-}
-
-// --- generations -----------------------------------------------------------------------------
-
-void RecoveryModel::Kill(int worker) {
-  At(worker) = Worker();
-  At(worker).alive = false;
-}
-
-void RecoveryModel::Prepare(int w, Generation generation) {
-  Worker& worker = At(w);
-  if (!worker.alive || generation.value() <= worker.promised) return;
-  worker.promised = generation.value();
-  const Item* item = Head(worker);
-  if (rules_.in_place_all_reduce && item != nullptr &&
-      item->action.kind == ActionKind::kReduceGrad && !worker.obtained) {
-    KeptOf(worker, item->iteration).sum += HashKeys({9, Key(worker.promised)});
-  }
-  for (Iteration& kept : worker.iterations) {
-    for (Cell& cell : kept.cells) {
-      for (Tensor& tensor : cell.inbox) tensor.promised = tensor.value != 0;
-    }
-  }
-}
-
-Ledger RecoveryModel::MakeLedger(int w) const {
-  const Worker& worker = At(w);
-  Ledger ledger;
-  ledger.generation = Generation(worker.promised);
-  ledger.version = worker.version;
-  for (int t = worker.first_kept; t < job_.iterations; ++t) {
-    const Iteration& kept = KeptOf(worker, t);
-    if (t == worker.version) ledger.holds_norm = kept.has_norm;
-    if (kept.has_undo) ledger.undo.push_back(t);
-    IterationLedger entry;
-    entry.iteration = t;
-    entry.holds_stage_part = kept.holds[kStagePart];
-    entry.holds_tied_part = kept.holds[kTiedPart];
-    for (int b = 0; b < job_.data * job_.micro_batches; ++b) {
-      const Cell& cell = kept.cells[Size(b)];
-      const MicroBatch micro_batch{PipelineId(b / job_.micro_batches), b % job_.micro_batches};
-      const StageId own(StageOf(w));
-      if (cell.done > 0) entry.progress[micro_batch] = static_cast<Progress>(cell.done - 1);
-      for (const BoundaryKind kind : {BoundaryKind::kActivation, BoundaryKind::kGradient}) {
-        const int step = kind == BoundaryKind::kActivation ? 1 : -1;
-        if (cell.inbox[Size(kind)].value != 0) entry.inbox.push_back({kind, own, micro_batch});
-        if (cell.log[Size(kind)].value != 0) {
-          entry.log.push_back({kind, StageId(own.value() + step), micro_batch});
-        }
-      }
-    }
-    if (entry.progress.empty() && entry.inbox.empty() && entry.log.empty() &&
-        !entry.holds_stage_part && !entry.holds_tied_part) {
-      continue;
-    }
-    ledger.iterations.push_back(std::move(entry));
-  }
-  return ledger;
-}
-
-void RecoveryModel::Resume(int w, const recycle::Resume& resume) {
-  Worker& worker = At(w);
-  if (!worker.alive || resume.generation.value() != worker.promised) return;
-  if (worker.running == worker.promised) return;
-  if (rounds_generation_ < resume.generation.value()) {
-    rounds_generation_ = resume.generation.value();
-    std::fill(rounds_.begin(), rounds_.end(), Round());
-    std::fill(norm_entries_.begin(), norm_entries_.end(), 0);
-    members_ = 0;
-    for (const WorkerSchedule& entry : resume.plan->workers) {
-      members_ |= Bit(job_.Number(entry.worker));
-    }
-  }
-  worker.running = worker.promised;
-  worker.head = 0;
-  worker.part = 0;
-  worker.obtained = false;
-  worker.queue = std::make_shared<const std::vector<Item>>(QueueOf(w, resume));
-  for (const OpenIteration& open : resume.open) {
-    const std::vector<StageId>& committed = open.rest->committed;
-    if (std::count(committed.begin(), committed.end(), StageId(StageOf(w))) == 0) {
-      KeptOf(worker, open.iteration).holds = {false, false};
-    }
-    for (const Resend& resend : open.resends) {
-      if (job_.Number(resend.from) != w) continue;
-      const int b = Numbered(resend.tensor.micro_batch);
-      const Tensor& log =
-          KeptOf(worker, open.iteration).cells[Size(b)].log[Size(resend.tensor.kind)];
-      if (log.value == 0) Violate("a re-send of what is in no log");
-      sent_.push_back({w, job_.Number(resend.to), resume.generation, open.iteration,
-                       resend.tensor.kind, b, log.value, log.of});
-    }
-  }
-  for (const Message& message : std::exchange(worker.early, {})) {
-    if (message.generation.value() == worker.running) Accept(w, message);
-  }
-  Arrive(w);
-}
-
-std::vector<RecoveryModel::Item> RecoveryModel::QueueOf(int w,
-                                                        const recycle::Resume& resume) const {
-  std::vector<Item> queue;
-  for (const OpenIteration& open : resume.open) {
-    AppendQueue(w, *open.rest, open.iteration, open.hand_overs, queue);
-  }
-  for (int t = resume.next_iteration; t < job_.iterations; ++t) {
-    AppendQueue(w, *resume.plan, t, {}, queue);
-  }
-  return queue;
-}
-
-void RecoveryModel::AppendQueue(int w, const Plan& plan, std::int32_t iteration,
-                                const std::vector<HandOver>& hand_overs,
-                                std::vector<Item>& queue) const {
-  // Who runs F, and who I, of a micro-batch at the stages next to this one.
-  std::map<std::pair<int, MicroBatch>, int> forwards;
-  std::map<std::pair<int, MicroBatch>, int> inputs;
-  for (const WorkerSchedule& entry : plan.workers) {
-    for (const Action& action : entry.actions) {
-      const std::pair key(action.stage.value(), action.micro_batch);
-      const int number = job_.Number(entry.worker);
-      if (action.kind == ActionKind::kForward) forwards[key] = number;
-      if (action.kind == ActionKind::kBackwardInput) inputs[key] = number;
-    }
-  }
-  const auto find = [](const auto& map, int stage, MicroBatch b) {
-    const auto found = map.find(std::pair(stage, b));
-    return found == map.end() ? -1 : found->second;
-  };
-  const int stage = StageOf(w);
-  const bool committed =
-      std::count(plan.committed.begin(), plan.committed.end(), StageId(stage)) > 0;
-  const WorkerSchedule* own = FindWorker(plan.workers, job_.Worker(w));
-  RC_CHECK(own != nullptr) << "no queue for worker " << w;
-  for (const Action& action : own->actions) {
-    Item item{.iteration = iteration, .action = action};
-    item.regenerates = committed && HasMicroBatch(action.kind);
-    item.micro_batch = HasMicroBatch(action.kind) ? Numbered(action.micro_batch) : 0;
-    item.receivers = {find(forwards, stage + 1, action.micro_batch),
-                      find(inputs, stage - 1, action.micro_batch)};
-    if (action.kind == ActionKind::kReduceGrad && !committed) {
-      item.parts = {true, InTiedUnit(w)};
-    }
-    for (const HandOver& hand_over : hand_overs) {
-      const bool is_tied = hand_over.part == ReducedPart::kTied;
-      const bool takes_part = is_tied ? InTiedUnit(w) : hand_over.stage == StageId(stage);
-      if (action.kind != ActionKind::kReduceGrad || !takes_part) continue;
-      item.parts[is_tied ? kTiedPart : kStagePart] = true;
-      item.hand_over[is_tied ? kTiedPart : kStagePart] = job_.Number(hand_over.from);
-    }
-    if (rules_.no_regeneration && item.regenerates) continue;
-    queue.push_back(item);
-  }
 }
 
 // --- for checkers ----------------------------------------------------------------------------

@@ -19,57 +19,21 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "recycle/base/ids.h"
-#include "recycle/base/prng.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
+#include "recycle/testing/model/model_job.h"
 
 namespace recycle {
 
-struct ModelJob {
-  int data = 2;
-  int pipeline = 2;
-  int micro_batches = 1;  // data * micro_batches <= kMaxMicroBatches
-  int iterations = 2;
-  bool staggered = false;
-  bool tied = false;      // a parameter shared by first and last stage
-  bool rounding = false;  // every all-reduce gives other bits: values are not compared with a run
-                          // without failures, but all peers must agree
-  std::uint64_t seed = 1;
-
-  Parallelism parallel() const { return {.data = data, .pipeline = pipeline}; }
-  WorkerId Worker(int number) const {
-    return {PipelineId(number / pipeline), StageId(number % pipeline)};
-  }
-  int Number(WorkerId worker) const {
-    return worker.pipeline.value() * pipeline + worker.stage.value();
-  }
-};
-
-// Rules of docs/RECOVERY.md switched off, to see that the checks bite.
-struct BrokenRules {
-  bool no_regeneration = false;  // committed stages repeat nothing at all
-  bool log_dropped_when_receiver_reduced = false;
-  bool undo_dropped_at_step = false;
-  bool reduced_dropped_at_step = false;  // and the iteration counts as closed with the own step
-  bool no_commit_round = false;
-  bool in_place_all_reduce = false;     // a broken one leaves a mixture in the local sum
-  bool ledger_without_promise = false;  // an all-reduce may still end after the ledger
-  bool tied_apart = false;              // first and last stage decided as two units
-  bool early_messages_dropped = false;  // those of a generation that is not resumed yet
-};
-
-// A legal plan of whole iterations, drawn at random: any live worker for every micro-batch and
-// stage, any order in which every action's inputs come before it.
-Plan RandomWholePlan(const ModelJob& job, const std::vector<WorkerId>& failed, std::uint64_t seed);
-
 class RecoveryModel {
  public:
-  static constexpr int kMaxMicroBatches = 9;
-  static constexpr int kMaxIterations = 3;
+  static constexpr int kMaxMicroBatches = kModelMicroBatches;
+  static constexpr int kMaxIterations = kModelIterations;
 
   RecoveryModel(const ModelJob& job, const BrokenRules& rules);
 
@@ -96,6 +60,8 @@ class RecoveryModel {
   // round of the reduction, the norm's arrival, or a step.
   bool CanAct(int worker) const;
   void Act(int worker);
+  // What Act will complete: an F, I or W that is no regeneration.
+  std::optional<Action> NextOwnAction(int worker) const;
   // What Act and Resume have sent since.
   std::vector<Message> TakeSent();
   void Deliver(const Message& message);
@@ -181,8 +147,6 @@ class RecoveryModel {
     std::uint32_t summed = 0;  // micro-batches
     std::uint64_t sum = 0;
   };
-  struct Expected;
-
   const Worker& At(int worker) const { return workers_[static_cast<std::size_t>(worker)]; }
   Worker& At(int worker) { return workers_[static_cast<std::size_t>(worker)]; }
   int StageOf(int worker) const { return worker % job_.pipeline; }
@@ -200,6 +164,8 @@ class RecoveryModel {
   }
 
   const Item* Head(const Worker& worker) const;
+  // Those that were left behind have no part in the groups of a newer generation.
+  bool InRounds(int worker) const { return At(worker).running == rounds_generation_; }
   bool HasInputs(int worker, const Item& item) const;
   void RunForward(int worker, const Item& item);
   void RunInput(int worker, const Item& item);
@@ -226,7 +192,7 @@ class RecoveryModel {
 
   ModelJob job_;
   BrokenRules rules_;
-  std::shared_ptr<const Expected> expected_;
+  std::shared_ptr<const UnharmedRun> expected_;
   std::vector<Worker> workers_;
   // Of the generation that runs: only when all have promised the next one does anybody run it.
   std::int64_t rounds_generation_ = 0;

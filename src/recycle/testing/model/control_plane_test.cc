@@ -1,0 +1,461 @@
+// The whole control plane on virtual time: the real coordinator against executors of the recovery
+// model. Random delays (each control stream keeps its order, data messages do not), kills at any
+// moment, workers that freeze and wake, links that break with what is on them. Checked as it goes:
+// what nobody may ever see; at the end: the job is done with the parameters of a run without
+// failures, or a stage has lost all its workers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "recycle/base/prng.h"
+#include "recycle/coordinator/coordinator.h"
+#include "recycle/planner/remainder.h"
+#include "recycle/testing/model/recovery_model.h"
+
+namespace recycle {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct World {
+  ModelJob job;
+  int kills = 0;
+  int freezes = 0;
+  int link_faults = 0;
+  BrokenRules rules = {};
+};
+
+class Simulation {
+ public:
+  Simulation(const World& world, std::uint64_t seed)
+      : world_(world),
+        prng_(seed),
+        model_(world.job, world.rules),
+        coordinator_(Options(), Maker(), OrderRemainder, {"w"}) {
+    for (int w = 0; w < model_.num_workers(); ++w) {
+      const WorkerId id = world.job.Worker(w);
+      workers_[id].id = id;
+    }
+  }
+
+  // Plays the job; the first thing that went wrong, or "".
+  std::string Run() {
+    Step(TimePassed{});
+    for (auto& [id, worker] : workers_) {
+      OnWorker(id, Random(300), [this](Worker& w) {
+        w.joined = true;
+        Say(w, Hello{w.id, 1});
+        Beat(w);
+      });
+    }
+    PlanTrouble(world_.kills, [this] { Kill(AnyWorker()); });
+    PlanTrouble(world_.freezes, [this] { Freeze(AnyWorker()); });
+    PlanTrouble(world_.link_faults, [this] { BreakLink(AnyWorker()); });
+    while (!end_ && problem_.empty() && now_ < TimePoint(std::chrono::minutes(2))) {
+      const auto deadline = coordinator_.NextDeadline();
+      if (deadline && *deadline <= events_.begin()->first) {
+        now_ = std::max(now_, *deadline);
+        Step(TimePassed{});
+      } else {
+        now_ = events_.begin()->first;
+        const std::function<void()> event = std::move(events_.begin()->second);
+        events_.erase(events_.begin());
+        event();
+      }
+      Expect(model_.violation().empty(), model_.violation());
+    }
+    CheckEnd();
+    return problem_;
+  }
+
+ private:
+  struct Worker {
+    WorkerId id;
+    bool alive = true;
+    bool joined = false;
+    bool frozen = false;
+    bool busy = false;      // an Act is on its way
+    Generation prepared;    // the newest it has heard of
+    bool told_end = false;  // Finished is said in this generation
+    TimePoint up_until;     // nothing may overtake what arrives then
+    TimePoint down_until;
+    std::vector<std::function<void(Worker&)>> when_awake;
+    std::map<int, std::set<Action>> completed;  // by iteration, regenerations apart
+  };
+
+  void Expect(bool holds, const std::string& what) {
+    if (!holds && problem_.empty()) problem_ = what;
+  }
+
+  CoordinatorOptions Options() const {
+    CoordinatorOptions options;
+    options.parallel = world_.job.parallel();
+    options.micro_batches = world_.job.micro_batches;
+    options.iterations = world_.job.iterations;
+    options.tied = world_.job.tied && !world_.rules.tied_apart;
+    return options;
+  }
+  MakePlanFunction Maker() const {
+    return [job = world_.job](const std::vector<WorkerId>& failed) -> StatusOr<Plan> {
+      std::uint64_t seed = job.seed;
+      for (const WorkerId worker : failed) {
+        seed = HashKeys({seed, static_cast<std::uint64_t>(job.Number(worker))});
+      }
+      return RandomWholePlan(job, failed, seed);
+    };
+  }
+
+  // --- time and chance
+  Duration Random(int most_ms) {
+    return std::chrono::microseconds(prng_.Below(static_cast<std::uint64_t>(most_ms) * 1000));
+  }
+  bool Chance(double probability) { return prng_.Uniform() < probability; }
+  WorkerId AnyWorker() {
+    auto worker = workers_.begin();
+    std::advance(worker, prng_.Below(workers_.size()));
+    return worker->first;
+  }
+  void After(Duration delay, std::function<void()> event) {
+    events_.emplace(now_ + delay, std::move(event));
+  }
+  void PlanTrouble(int times, const std::function<void()>& trouble) {
+    for (int i = 0; i < times; ++i) After(Random(2000), trouble);
+  }
+  // What a worker does: not at all once dead, later while frozen.
+  void OnWorker(WorkerId id, Duration delay, std::function<void(Worker&)> act) {
+    After(delay, [this, id, act = std::move(act)] {
+      Worker& worker = workers_.at(id);
+      if (!worker.alive) return;
+      if (worker.frozen) {
+        worker.when_awake.push_back(act);
+      } else {
+        act(worker);
+      }
+    });
+  }
+
+  // --- executors
+  void Say(Worker& worker, ExecutorMessage message) {
+    Upstream(worker, FromExecutor{worker.id, std::move(message)});
+  }
+  void Upstream(Worker& worker, Event event) {
+    worker.up_until = std::max(worker.up_until, now_ + Random(5));
+    After(worker.up_until - now_, [this, event = std::move(event)] { Step(event); });
+  }
+  void Beat(Worker& worker) {
+    const int number = world_.job.Number(worker.id);
+    Say(worker, Heartbeat{.generation = model_.running(number), .version = model_.version(number)});
+    OnWorker(worker.id, milliseconds(200), [this](Worker& w) { Beat(w); });
+  }
+
+  // It stops, and answers, when the running action is over.
+  void Hear(Worker& worker, const Prepare& prepare) {
+    worker.prepared = prepare.generation;
+    OnWorker(worker.id, Random(30), [this, g = prepare.generation](Worker& w) {
+      if (w.prepared != g) return;
+      const int number = world_.job.Number(w.id);
+      model_.Prepare(number, g);
+      Say(w, model_.MakeLedger(number));
+    });
+  }
+  void Hear(Worker& worker, const Resume& resume) {
+    if (resume.generation != worker.prepared) return;
+    model_.Resume(world_.job.Number(worker.id), resume);
+    worker.told_end = false;
+    Say(worker, Resumed{resume.generation});
+    CarryMessages();
+    WakeAll();
+  }
+  void Hear(Worker& worker, const Ask& ask) { Say(worker, StillHere{ask.nonce}); }
+  void Hear(Worker& worker, const Fence& /*fence*/) {
+    Expect(lost_.contains(worker.id), "fenced though it is a member: " + ToString(worker.id));
+    End(worker);
+  }
+  void Hear(Worker& /*worker*/, const StopRequest& /*request*/) {}
+  void Hear(Worker& worker, const Leave& /*leave*/) { worker.alive = false; }
+
+  void End(Worker& worker) {
+    worker.alive = false;
+    model_.Kill(world_.job.Number(worker.id));
+  }
+
+  // Whoever can do something starts it.
+  void WakeAll() {
+    for (auto& [id, worker] : workers_) {
+      const int number = world_.job.Number(id);
+      if (!worker.alive || worker.busy) continue;
+      if (model_.HasFinished(number) && !worker.told_end &&
+          model_.promised(number) == model_.running(number)) {
+        worker.told_end = true;
+        Say(worker, Finished{.version = model_.version(number),
+                             .parameter_sha256 = {{"w", "same on every stage"}}});
+      }
+      if (!model_.CanAct(number)) continue;
+      worker.busy = true;
+      OnWorker(id, Random(40), [this, number](Worker& w) {
+        w.busy = false;
+        if (model_.CanAct(number)) Act(w, number);
+        WakeAll();
+      });
+    }
+  }
+
+  void Act(Worker& worker, int number) {
+    const int version = model_.version(number);
+    const auto next = model_.NextOwnAction(number);
+    model_.Act(number);
+    if (next) worker.completed[version].insert(*next);
+    if (model_.version(number) > version && worker.id.stage.value() + 1 == world_.job.pipeline) {
+      IterationDone done;
+      done.generation = model_.running(number);
+      done.iteration = version;
+      Say(worker, std::move(done));
+    }
+    CarryMessages();
+  }
+
+  void CarryMessages() {
+    for (const RecoveryModel::Message& message : model_.TakeSent()) {
+      After(Random(20), [this, message] {
+        // What the dead have sent may have arrived; what was on a broken link has not.
+        const bool sender_lives = model_.IsAlive(message.from);
+        if (!sender_lives && Chance(0.5)) return;
+        if (IsCut(message)) return;
+        model_.Deliver(message);
+        WakeAll();
+      });
+    }
+  }
+
+  // A link that broke carries nothing until a generation makes it anew.
+  bool IsCut(const RecoveryModel::Message& message) const {
+    const auto link = links_.find(std::minmax(message.from, message.to));
+    if (link == links_.end() || !link->second.broken) return false;
+    const auto& [broken, relinked] = link->second;
+    return !(*broken < relinked && relinked <= message.generation);
+  }
+
+  // --- trouble
+  void Kill(WorkerId id) {
+    Worker& worker = workers_.at(id);
+    if (!worker.alive) return;
+    End(worker);
+    harmed_.insert(id);
+    Upstream(worker, StreamClosed{id});
+    for (auto& [peer, state] : workers_) {
+      if (std::abs(peer.stage.value() - id.stage.value()) == 1 && Chance(0.7)) Accuse(peer, id);
+    }
+    if (worker.joined && Chance(0.2)) return;  // its agent tells nobody
+    After(milliseconds(30) + Random(120), [this, id] {
+      Step(FromAgent{.message = ExecutorExited{.worker = id, .pid = 1, .wait_status = 9}});
+    });
+  }
+  void Freeze(WorkerId id) {
+    Worker& worker = workers_.at(id);
+    if (!worker.joined) return;
+    worker.frozen = true;
+    harmed_.insert(id);
+    if (!Chance(0.6)) return;
+    After(Random(5000), [this, id] {
+      Worker& w = workers_.at(id);
+      w.frozen = false;
+      for (const auto& act : std::exchange(w.when_awake, {})) {
+        if (w.alive) act(w);
+      }
+    });
+  }
+  void BreakLink(WorkerId a) {
+    const auto runs = [this](WorkerId worker) {
+      const int number = world_.job.Number(worker);
+      return model_.IsAlive(number) && model_.running(number) > Generation(0);
+    };
+    for (const auto& [b, state] : workers_) {
+      if (std::abs(a.stage.value() - b.stage.value()) != 1 || !Chance(0.5)) continue;
+      if (!runs(a) || !runs(b)) continue;
+      const int ends[] = {world_.job.Number(a), world_.job.Number(b)};
+      links_[std::minmax(ends[0], ends[1])].broken =
+          std::min(model_.running(ends[0]), model_.running(ends[1]));
+      harmed_.insert(a);
+      harmed_.insert(b);
+      Accuse(a, b);
+      if (Chance(0.5)) Accuse(b, a);
+      return;
+    }
+  }
+  void Accuse(WorkerId reporter, WorkerId accused) {
+    OnWorker(reporter, Random(8), [this, accused](Worker& w) {
+      const Generation running = model_.running(world_.job.Number(w.id));
+      if (running.value() > 0) Say(w, LinkBroken{running, accused, "reset"});
+    });
+  }
+
+  // --- the coordinator's side
+  void Step(const Event& event) {
+    if (const auto* from = std::get_if<FromExecutor>(&event)) {
+      if (const auto* ledger = std::get_if<Ledger>(&from->message)) {
+        received_[ledger->generation].insert(from->worker);
+      }
+    }
+    for (const Effect& effect : coordinator_.Step(event, now_)) {
+      std::visit([this](const auto& e) { Carry(e); }, effect);
+    }
+  }
+  void Carry(const StoreRecord& store) {
+    Expect(store.record.generation.value() == newest_.generation.value() + 1, "a gap in records");
+    newest_ = store.record;
+    for (const LostWorker& lost : newest_.lost) {
+      Expect(lost_.insert(lost.worker).second, "lost twice: " + ToString(lost.worker));
+      Expect(harmed_.contains(lost.worker), "nothing was wrong with " + ToString(lost.worker));
+    }
+    After(milliseconds(1) + Random(20), [this, g = newest_.generation] {
+      stored_ = std::max(stored_, g);
+      Step(RecordStored{g});
+    });
+  }
+  void Carry(const SendTo& send) {
+    if (const auto* prepare = std::get_if<Prepare>(&send.message)) {
+      Expect(prepare->generation == newest_.generation, "Prepare of an old generation");
+      Expect(stored_ >= prepare->generation, "told before it was stored");
+      Expect(!lost_.contains(send.worker), "the dead are not asked");
+      for (const auto& [a, b] : prepare->relinked) {
+        links_[std::minmax(world_.job.Number(a), world_.job.Number(b))].relinked =
+            prepare->generation;
+      }
+    }
+    if (const auto* resume = std::get_if<Resume>(&send.message)) {
+      Expect(resume->generation == newest_.generation, "Resume of an old generation");
+      Expect(!lost_.contains(send.worker), "the dead do not resume");
+      const std::set<WorkerId> members(newest_.members.begin(), newest_.members.end());
+      Expect(received_[resume->generation] == members, "Resume before all ledgers");
+      Expect(resume->plan->failed.size() == lost_.size(), "a plan for others");
+    }
+    Worker& worker = workers_.at(send.worker);
+    worker.down_until = std::max(worker.down_until, now_ + Random(5));
+    OnWorker(send.worker, worker.down_until - now_, [this, message = send.message](Worker& w) {
+      std::visit([&](const auto& m) { Hear(w, m); }, message);
+    });
+  }
+  void Carry(const AnnounceIteration& announce) {
+    Expect(announce.done.iteration == announced_++, "an iteration out of order");
+  }
+  // Whatever the dead had completed on a stage that is open now is told as their share.
+  void Carry(const AnnounceResumed& resumed) {
+    for (const LostShare& share : resumed.lost_shares) {
+      Expect(lost_.contains(share.worker), "a share of the living");
+      const std::set<Action> told(share.actions.begin(), share.actions.end());
+      Expect(told.size() == share.actions.size(), "an action twice in a share");
+      for (const Action& action : workers_.at(share.worker).completed[share.iteration]) {
+        Expect(told.contains(action), "worker " + ToString(share.worker) + " had completed " +
+                                          ToString(action) + ", which its share leaves out");
+      }
+    }
+  }
+  void Carry(const EndJob& end) {
+    Expect(!end_.has_value(), "ended twice");
+    end_ = end;
+  }
+  template <typename Other>
+  void Carry(const Other& /*effect*/) {}
+
+  void CheckEnd() {
+    if (!problem_.empty()) return;
+    Expect(end_.has_value(), "it hangs: " + coordinator_.view().phase + ", " +
+                                 coordinator_.view().reason + "\n" + model_.Describe());
+    if (!end_) return;
+    int least_left = world_.job.data;
+    for (int stage = 0; stage < world_.job.pipeline; ++stage) {
+      const auto lost = std::count_if(lost_.begin(), lost_.end(), [&](WorkerId worker) {
+        return worker.stage == StageId(stage);
+      });
+      least_left = std::min(least_left, world_.job.data - static_cast<int>(lost));
+    }
+    if (least_left == 0) {
+      Expect(end_->how == EndJob::How::kStageLost, "lost a stage, but: " + end_->reason);
+    } else {
+      Expect(end_->how == EndJob::How::kDone, end_->reason);
+      Expect(announced_ == world_.job.iterations, "iterations are missing");
+    }
+  }
+
+  const World world_;
+  Prng prng_;
+  RecoveryModel model_;
+  Coordinator coordinator_;
+  TimePoint now_;
+  std::multimap<TimePoint, std::function<void()>> events_;
+  std::map<WorkerId, Worker> workers_;
+  std::map<Generation, std::set<WorkerId>> received_;
+  struct LinkState {
+    std::optional<Generation> broken;  // when it broke last
+    Generation relinked;               // when it was made anew last
+  };
+  std::map<std::pair<int, int>, LinkState> links_;
+  std::set<WorkerId> harmed_;
+  std::set<WorkerId> lost_;
+  GenerationRecord newest_;
+  Generation stored_;
+  int announced_ = 0;
+  std::optional<EndJob> end_;
+  std::string problem_;
+};
+
+void RunMany(World world, std::uint64_t first_seed, int seeds) {
+  for (const bool staggered : {false, true}) {
+    world.job.staggered = staggered;
+    for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(seeds);
+         ++seed) {
+      world.job.seed = seed;
+      ASSERT_EQ(Simulation(world, seed).Run(), "")
+          << "seed " << seed << (staggered ? ", staggered" : ", synchronous");
+    }
+  }
+}
+
+ModelJob Job(int data, int pipeline, int micro_batches) {
+  return {.data = data, .pipeline = pipeline, .micro_batches = micro_batches, .iterations = 3};
+}
+
+TEST(ControlPlane, KillsAtAnyMomentEndWellOrWithALostStage) {
+  RunMany({.job = Job(3, 2, 2), .kills = 3}, 1, 600);
+  RunMany({.job = Job(2, 3, 2), .kills = 4}, 1000, 600);
+  RunMany({.job = Job(5, 4, 1), .kills = 9}, 2000, 100);
+}
+
+TEST(ControlPlane, FrozenWorkersAreFencedAndTheRestGoesOn) {
+  RunMany({.job = Job(3, 2, 2), .kills = 1, .freezes = 2}, 3000, 500);
+}
+
+TEST(ControlPlane, BrokenLinksNeverStopAJob) {
+  RunMany({.job = Job(3, 3, 1), .kills = 1, .link_faults = 6}, 4000, 400);
+  RunMany({.job = Job(1, 3, 3), .link_faults = 6}, 5000, 300);
+}
+
+TEST(ControlPlane, TiedStagesAreOneUnit) {
+  World world{.job = Job(3, 3, 1), .kills = 4};
+  world.job.tied = true;
+  RunMany(world, 6000, 500);
+}
+
+// Rules between generations, switched off, are found out.
+TEST(ControlPlane, TheChecksBite) {
+  const BrokenRules broken[] = {{.ledger_without_promise = true}, {.early_messages_dropped = true}};
+  for (const BrokenRules& rules : broken) {
+    std::string problem;
+    for (std::uint64_t seed = 1; seed <= 1000 && problem.empty(); ++seed) {
+      World world{.job = Job(3, 2, 2), .kills = 2, .link_faults = 2, .rules = rules};
+      world.job.seed = seed;
+      problem = Simulation(world, seed).Run();
+    }
+    EXPECT_NE(problem, "");
+  }
+}
+
+}  // namespace
+}  // namespace recycle
