@@ -153,6 +153,7 @@ std::optional<JobRecorder::Repeated> JobRecorder::CountRepeated(
       LogWarning("{}", std::string(completed.status().message()));
       return std::nullopt;
     }
+    if (share.ahead && *completed == 0) continue;
     const int whole = std::accumulate(share.actions.begin(), share.actions.end(), 0,
                                       [](int sum, const Action& action) {
                                         return sum + (action.kind == ActionKind::kBackward ? 2 : 1);

@@ -129,7 +129,8 @@ TEST_F(JobRecorderTest, ActionsOfTheDeadAreSplitByItsOwnTrace) {
   resumed.generation = Generation(2);
   resumed.since_decision = milliseconds(40);
   resumed.iteration = 1;
-  resumed.lost_shares = {{At(1, 1), 1, *ParseActions("1F1.0 1B1.0")}};
+  resumed.lost_shares = {{At(1, 1), 1, *ParseActions("1F1.0 1B1.0")},
+                         {At(1, 1), 2, *ParseActions("1F1.0 1B1.0"), /*ahead=*/true}};
   resumed.rerouted_to = {{At(0, 1), 1}};
   resumed.regenerated_actions = 2;
   recorder->OnResumed(resumed);

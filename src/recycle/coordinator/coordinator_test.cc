@@ -91,8 +91,9 @@ std::string Text(const AnnounceResumed& e) {
       fmt::format("all resumed g{} {:.0f} ms after the decision: iteration {}",
                   e.generation.value(), ToMilliseconds(e.since_decision), e.iteration);
   for (const LostShare& share : e.lost_shares) {
-    text += fmt::format("\n      {} leaves of iteration {}: {}", ToString(share.worker),
-                        share.iteration, ToString(share.actions));
+    text += fmt::format("\n      {} leaves of iteration {}{}: {}", ToString(share.worker),
+                        share.iteration, share.ahead ? " (if it had begun it)" : "",
+                        ToString(share.actions));
   }
   for (const auto& [worker, number] : e.rerouted_to) {
     text += fmt::format("\n      micro-batches to {}: {}", ToString(worker), number);

@@ -84,12 +84,14 @@ struct StoreRecord {
   GenerationRecord record;
 };
 
-// What a lost worker had done and was to do of an open iteration, all of which runs again or runs
+// What a lost worker had done and was to do of an iteration, all of which runs again or runs
 // elsewhere. Which of it was completed only its trace tells.
 struct LostShare {
   WorkerId worker;
   std::int32_t iteration = 0;   // 0-based
   std::vector<Action> actions;  // F, I, W, B
+  // Others are still at the iteration before: counts only if the worker had begun this one.
+  bool ahead = false;
 };
 
 // Everybody has resumed the generation: for events.jsonl and the terminal.

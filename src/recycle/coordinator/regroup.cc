@@ -37,21 +37,18 @@ std::vector<LostShare> FindLostShares(const AssignedWork& before, const Assigned
                                       std::int32_t iterations, const std::vector<WorkerId>& lost) {
   std::vector<LostShare> shares;
   if (before.plan == nullptr) return shares;
-  // The iteration in progress counts even if nobody who lives has begun it.
-  std::int32_t first = after.next_iteration;
-  std::int32_t last = after.next_iteration;
-  if (!after.open.empty()) {
-    first = after.open.front().iteration;
-    last = after.open.back().iteration;
-  }
-  for (std::int32_t t = first; t <= std::min(last, iterations - 1); ++t) {
+  const std::int32_t next = after.next_iteration;
+  const std::int32_t first = after.open.empty() ? next : after.open.front().iteration;
+  for (std::int32_t t = first; t <= std::min(next, iterations - 1); ++t) {
     const Plan* was = before.PlanOf(t);
     const Plan* is = after.PlanOf(t);
     if (was == nullptr || is == nullptr) continue;
     for (const WorkerId worker : lost) {
       if (IsCommitted(*is, worker.stage)) continue;
+      const bool ahead = t == next && t > first;
+      if (ahead && !IsCommitted(*after.PlanOf(t - 1), worker.stage)) continue;
       std::vector<Action> actions = ShareOf(*was, worker);
-      if (!actions.empty()) shares.push_back({worker, t, std::move(actions)});
+      if (!actions.empty()) shares.push_back({worker, t, std::move(actions), ahead});
     }
   }
   return shares;

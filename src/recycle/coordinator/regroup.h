@@ -26,8 +26,9 @@ struct AssignedWork {
   const Plan* PlanOf(std::int32_t iteration) const;
 };
 
-// What `lost` were to run, by `before`, of the iterations that `after` still works on, as far as it
-// has to be done again: nothing of committed stages. `iterations`: of the job.
+// What `lost` were to run, by `before`, of the iterations that are open in `after` and of the one
+// after them (somebody may have been ahead), as far as it has to be done again: nothing of
+// committed stages. `iterations`: of the job.
 std::vector<LostShare> FindLostShares(const AssignedWork& before, const AssignedWork& after,
                                       std::int32_t iterations, const std::vector<WorkerId>& lost);
 
