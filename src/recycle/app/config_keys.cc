@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "recycle/app/config_values.h"
 #include "recycle/plan/nearest.h"
 
@@ -20,6 +22,7 @@ using Keys = std::vector<ConfigKey>;
 constexpr std::int64_t kMostWorkersPerAxis = 10'000;
 constexpr std::int64_t kMostMicroBatches = 10'000;
 constexpr std::int64_t kMostSize = 1'000'000;  // of one dimension of a tensor
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
 // A number or a word that stands for its absence; every number needs a feature that is not built.
 template <typename Field>
@@ -256,21 +259,39 @@ ConfigKey StoreKey() {
   return {path, rule, "", "Where the coordinator keeps the membership.", "", read, write};
 }
 
-// A number of bytes, or one with a unit: "256 MiB".
+// Binary units, the largest first.
+constexpr std::pair<const char*, std::int64_t> kByteUnits[] = {
+    {"GiB", std::int64_t{1} << 30}, {"MiB", std::int64_t{1} << 20}, {"KiB", std::int64_t{1} << 10}};
+
+// "256 MiB", "1048576". Absent if `text` is anything else or too large for any machine.
+std::optional<std::int64_t> ParseBytes(std::string_view text) {
+  std::int64_t unit_bytes = 1;
+  for (const auto& [unit, bytes] : kByteUnits) {
+    if (absl::ConsumeSuffix(&text, unit)) unit_bytes = bytes;
+  }
+  const std::optional<std::int64_t> count =
+      ParseInteger<std::int64_t>(absl::StripTrailingAsciiWhitespace(text));
+  if (!count || *count < 0 || *count > kMostBytes / unit_bytes) return std::nullopt;
+  return *count * unit_bytes;
+}
+
+std::string BytesText(std::int64_t bytes) {
+  for (const auto& [unit, unit_bytes] : kByteUnits) {
+    if (bytes > 0 && bytes % unit_bytes == 0) return fmt::format("{} {}", bytes / unit_bytes, unit);
+  }
+  return std::to_string(bytes);
+}
+
 ConfigKey LogBytesKey() {
   const std::string path = "resilience.log_bytes";
-  const std::string rule = "256 MiB (other sizes: not built yet)";
+  const std::string rule = "an integer of 0 or more, alone or with KiB, MiB or GiB";
   const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
-    const std::string text = value.IsScalar() ? value.Scalar() : "";
-    if (text == "256 MiB" || text == std::to_string(config.resilience.log_bytes)) {
-      return OkStatus();
-    }
-    if (ParseInteger<std::uint64_t>(text.substr(0, text.find(' ')))) {
-      return NotBuiltYet(path, text, "256 MiB");
-    }
-    return BadValue(path, DescribeValue(value), rule, "256 MiB");
+    const std::optional<std::int64_t> bytes = ParseBytes(value.IsScalar() ? value.Scalar() : "");
+    if (!bytes) return BadValue(path, DescribeValue(value), rule, "256 MiB");
+    config.resilience.log_bytes = *bytes;
+    return OkStatus();
   };
-  const auto write = [](const JobConfig& /*config*/) { return std::string("256 MiB"); };
+  const auto write = [](const JobConfig& config) { return BytesText(config.resilience.log_bytes); };
   return {path, rule, "bytes", "Boundary log kept in memory; beyond it logs go to a file.",
           "",   read, write};
 }

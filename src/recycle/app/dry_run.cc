@@ -24,8 +24,25 @@ struct WorkerMemory {
   double parameter_bytes = 0;
   double state_bytes = 0;       // parameters + moments
   double activation_bytes = 0;  // peak while the plan runs
-  double total() const { return state_bytes + activation_bytes; }
+  double log_bytes = 0;         // of an iteration's boundary log, what stays in memory
+  double total() const { return state_bytes + activation_bytes + log_bytes; }
 };
+
+// What a worker sends in an iteration, and keeps until all are past it; beyond
+// resilience.log_bytes it goes to a file.
+double LogBytes(const WorkerSchedule& schedule, const Plan& plan, double most) {
+  double bytes = 0;
+  for (const Action& action : schedule.actions) {
+    const int stage = action.stage.value();
+    const double boundary = plan.costs.stages[static_cast<std::size_t>(stage)].boundary_bytes;
+    const bool sends_up = action.kind == ActionKind::kForward;
+    const bool sends_down =
+        action.kind == ActionKind::kBackwardInput || action.kind == ActionKind::kBackward;
+    if (sends_up && stage + 1 < plan.parallel.num_stages()) bytes += boundary;
+    if (sends_down && stage > 0) bytes += boundary;
+  }
+  return std::min(bytes, most);
+}
 
 StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, const Plan& plan) {
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
@@ -39,7 +56,9 @@ StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, con
     const WorkerId worker = plan.workers[w].worker;
     const auto stage = static_cast<std::size_t>(worker.stage.value());
     const StageCosts& costs = request.costs.stages[stage];
-    memory.push_back({worker, layers[stage], costs.parameter_bytes, costs.state_bytes, peaks[w]});
+    memory.push_back(
+        {worker, layers[stage], costs.parameter_bytes, costs.state_bytes, peaks[w],
+         LogBytes(plan.workers[w], sized, static_cast<double>(config.resilience.log_bytes))});
   }
   return memory;
 }
@@ -50,14 +69,15 @@ std::string LayersText(const LayerRange& layers) {
 }
 
 std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes) {
-  std::string text = fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>10}\n", "worker", "layers",
-                                 "parameters MB", "state MB", "activations MB", "total MB");
+  std::string text =
+      fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>10}\n", "worker", "layers",
+                  "parameters MB", "state MB", "activations MB", "log MB", "total MB");
   double sum = 0;
   for (const WorkerMemory& worker : memory) {
-    text += fmt::format("{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>10.1f}\n",
-                        ToString(worker.worker), LayersText(worker.layers),
-                        worker.parameter_bytes / kMega, worker.state_bytes / kMega,
-                        worker.activation_bytes / kMega, worker.total() / kMega);
+    text += fmt::format(
+        "{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>8.1f} {:>10.1f}\n", ToString(worker.worker),
+        LayersText(worker.layers), worker.parameter_bytes / kMega, worker.state_bytes / kMega,
+        worker.activation_bytes / kMega, worker.log_bytes / kMega, worker.total() / kMega);
     sum += worker.total();
   }
   text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n\n",
@@ -76,6 +96,7 @@ std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, do
                        {"parameter_bytes", worker.parameter_bytes},
                        {"state_bytes", worker.state_bytes},
                        {"activation_bytes", worker.activation_bytes},
+                       {"log_bytes", worker.log_bytes},
                        {"total_bytes", worker.total()}});
   }
   const nlohmann::ordered_json report = {{"workers", workers},

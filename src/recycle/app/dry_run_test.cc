@@ -78,6 +78,8 @@ TEST(DryRunTest, ReportsMemoryOfEveryWorkerAndALegalPlan) {
   for (const nlohmann::json& worker : report.at("workers")) {
     EXPECT_GT(worker.at("activation_bytes"), 0.0);
     EXPECT_GT(worker.at("state_bytes"), worker.at("parameter_bytes"));
+    // Two stages: each sends its 4 micro-batches of 2 x 32 tokens x 64 floats to the other.
+    EXPECT_EQ(worker.at("log_bytes"), 4.0 * 2 * 32 * 64 * 4);
     if (worker.at("worker").get<std::string>()[0] == '0') {
       parameters += worker.at("parameter_bytes").get<double>() / 4;
     }

@@ -76,6 +76,8 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.token_file = corpus.token_file;
   options.validation_fraction = config.data.validation;
   options.heartbeat_interval = HeartbeatInterval(config);
+  options.log_bytes = config.resilience.log_bytes;
+  options.log_folder = folder.root();
   if (config.log.trace) options.trace_file = folder.TracePart(worker);
   options.faults = config.inject;
   options.fault_folder = folder.FaultFolder();

@@ -34,6 +34,7 @@ StatusOr<TraceSpan> ParseSpan(const std::string& line, WorkerId worker) {
     span.generation = Generation(json.at("g"));
     span.start_us = json.at("s");
     span.end_us = json.at("e");
+    span.regenerated = json.contains("rg");
     return span;
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(error.what());
@@ -92,7 +93,7 @@ class FirstGenerations {
   }
 
   bool HasOlder(const TraceSpan& span) const {
-    if (!HasMicroBatch(span.action.kind)) return false;
+    if (!HasMicroBatch(span.action.kind) || span.regenerated) return false;
     const std::vector<ActionKind> parts = Parts(span.action.kind);
     return std::any_of(parts.begin(), parts.end(), [&](ActionKind part) {
       const auto found = first_.find(Key(span, part));
@@ -106,7 +107,7 @@ class FirstGenerations {
   }
   void Keep() {
     for (const TraceSpan& span : pending_) {
-      if (!HasMicroBatch(span.action.kind)) continue;
+      if (!HasMicroBatch(span.action.kind) || span.regenerated) continue;
       for (const ActionKind part : Parts(span.action.kind)) {
         const auto [entry, is_new] = first_.emplace(Key(span, part), span.generation);
         if (!is_new) entry->second = std::min(entry->second, span.generation);
@@ -143,10 +144,10 @@ std::string SpanEvent(const TraceSpan& span, std::int64_t origin_us, bool replay
   const std::string action = ToString(span.action);
   return fmt::format(
       R"({{"name":"{}","cat":"{}","ph":"X","ts":{},"dur":{},"pid":{},"tid":{},"args":)"
-      R"({{"action":"{}","iteration":{},"attempt":{},"generation":{},"replayed":{}}}}})",
+      R"({{"action":"{}","iteration":{},"attempt":{},"generation":{},"replayed":{},"regenerated":{}}}}})",
       action, KindText(span.action.kind), span.start_us - origin_us, span.end_us - span.start_us,
       span.worker.pipeline.value(), span.worker.stage.value(), action, span.iteration, span.attempt,
-      span.generation.value(), replayed);
+      span.generation.value(), replayed, span.regenerated);
 }
 
 }  // namespace
@@ -166,13 +167,9 @@ StatusOr<int> CountCompleted(const std::string& path, WorkerId worker, std::int3
     file.seekg(static_cast<std::streamoff>(size - kTailBytes));
     file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // the rest of a line
   }
-  std::int32_t attempt = 0;
   int completed = 0;
   RC_RETURN_IF_ERROR(ReadSpans(file, path, worker, [&](const TraceSpan& span) {
-    if (span.iteration != iteration || span.attempt < attempt) return;
-    if (span.attempt > attempt) completed = 0;
-    attempt = span.attempt;
-    completed += Weight(span.action.kind);
+    if (span.iteration == iteration && !span.regenerated) completed += Weight(span.action.kind);
   }));
   return completed;
 }

@@ -3,7 +3,9 @@
 //
 // A part's line: {"a":"0F1.3","it":20,"g":1,"s":12345,"e":12399,"att":1} = action, iteration (from
 // 1), generation, start and end in microseconds of the monotonic clock, attempt at the iteration
-// (from 1). The last line may be cut off (its writer was killed): it is left out.
+// (from 1: how many generations its worker worked at it in), and "rg":1 for an action that only
+// made a lost boundary tensor again. The last line may be cut off (its writer was killed): it is
+// left out.
 //
 //   RC_RETURN_IF_ERROR(MergeTrace({{folder.TracePart(worker), worker}, ...}, folder.Trace()));
 #ifndef RECYCLE_APP_TRACE_MERGE_H_
@@ -29,6 +31,7 @@ struct TraceSpan {
   Generation generation;
   std::int64_t start_us = 0;  // monotonic clock
   std::int64_t end_us = 0;
+  bool regenerated = false;
   bool operator==(const TraceSpan&) const = default;
 };
 
@@ -38,8 +41,9 @@ struct TraceSpan {
 Status ForEachSpan(const std::string& path, WorkerId worker,
                    const std::function<void(const TraceSpan&)>& on_span);
 
-// How many actions with a micro-batch (B counts 2) `worker` completed in its last attempt at
-// `iteration` (from 1), going by its part. Reads the end of the file only. Errors as ForEachSpan.
+// How many actions with a micro-batch (B counts 2) `worker` completed at `iteration` (from 1),
+// going by its part; regenerations do not count. Reads the end of the file only. Errors as
+// ForEachSpan.
 StatusOr<int> CountCompleted(const std::string& path, WorkerId worker, std::int32_t iteration);
 
 struct TracePart {
@@ -48,9 +52,10 @@ struct TracePart {
 };
 
 // Writes a Chrome trace to `path`: process = pipeline, thread = stage, args {action, iteration,
-// attempt, generation, replayed}. An action is `replayed` if an older generation had completed it
-// (or a part of it: B is I and W) in the same iteration. Times count from the first action. Memory
-// does not grow with the length of the run. Errors as ForEachSpan and AtomicFile::Commit.
+// attempt, generation, replayed, regenerated}. An action is `replayed` if an older generation had
+// completed it (or a part of it: B is I and W) in the same iteration and it is no regeneration.
+// Times count from the first action. Memory does not grow with the length of the run. Errors as
+// ForEachSpan and AtomicFile::Commit.
 Status MergeTrace(const std::vector<TracePart>& parts, const std::string& path);
 
 }  // namespace recycle

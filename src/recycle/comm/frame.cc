@@ -90,7 +90,7 @@ std::string ToString(const FrameKey& key) {
                      key.stage.value(), micro_batch);
 }
 
-void EncodeFrameHeader(const Frame& frame, std::size_t first_part_bytes,
+void EncodeFrameHeader(const OutgoingFrame& frame, std::size_t first_part_bytes,
                        std::span<std::byte, kFrameHeaderBytes> wire) {
   const FrameKey& key = frame.key;
   const WireHeader header{kMagic,
@@ -99,9 +99,9 @@ void EncodeFrameHeader(const Frame& frame, std::size_t first_part_bytes,
                           static_cast<std::int32_t>(key.kind),
                           key.stage.value(),
                           key.micro_batch,
-                          frame.payload.size(),
+                          frame.payload->size(),
                           first_part_bytes,
-                          FrameChecksum(frame.generation, key, first_part_bytes, frame.payload)};
+                          FrameChecksum(frame.generation, key, first_part_bytes, *frame.payload)};
   std::memcpy(wire.data(), &header, sizeof(header));
 }
 

@@ -11,8 +11,10 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recycle/base/ids.h"
@@ -21,6 +23,12 @@
 namespace recycle {
 
 enum class FrameKind : std::int32_t { kActivation, kGradient, kNormUp, kNormDown, kValidation };
+
+// Activations and gradients are what micro-batches hand over at a stage's boundary. They stay valid
+// from one generation to the next; everything else belongs to the generation it was sent in.
+constexpr bool IsBoundary(FrameKind kind) {
+  return kind == FrameKind::kActivation || kind == FrameKind::kGradient;
+}
 
 // What a receiver asks its inbox for. Within a generation there is at most one frame per key and
 // receiver.
@@ -41,6 +49,22 @@ struct Frame {
   std::vector<std::byte> payload;
 };
 
+// A payload that its sender may keep beyond the sending, without a copy.
+using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
+
+// A frame on its way out.
+struct OutgoingFrame {
+  OutgoingFrame(Generation in, const FrameKey& name, SharedBytes bytes)
+      : generation(in), key(name), payload(std::move(bytes)) {}
+  OutgoingFrame(Frame frame)  // NOLINT(google-explicit-constructor): the same thing, not shared
+      : OutgoingFrame(frame.generation, frame.key,
+                      std::make_shared<const std::vector<std::byte>>(std::move(frame.payload))) {}
+
+  Generation generation;
+  FrameKey key;
+  SharedBytes payload;
+};
+
 inline constexpr std::size_t kFrameHeaderBytes = 56;
 
 // A header as read from the wire.
@@ -53,7 +77,7 @@ struct FrameHeader {
 };
 
 // The header of `frame`, whose first `first_part_bytes` travel with it.
-void EncodeFrameHeader(const Frame& frame, std::size_t first_part_bytes,
+void EncodeFrameHeader(const OutgoingFrame& frame, std::size_t first_part_bytes,
                        std::span<std::byte, kFrameHeaderBytes> wire);
 
 // Error: kDataLoss when the bytes are no header of a frame of at most `max_payload_bytes`.

@@ -47,9 +47,10 @@ MeshCounters Link::counters() const {
   return counters_;
 }
 
-Status Link::Send(Frame frame, SendHook hook) {
-  RC_CHECK(frame.payload.size() <= max_payload_bytes_)
-      << ToString(frame.key) << " has " << frame.payload.size() << " bytes, a link carries "
+Status Link::Send(OutgoingFrame frame, SendHook hook) {
+  RC_CHECK(frame.payload != nullptr) << ToString(frame.key) << " has no payload";
+  RC_CHECK(frame.payload->size() <= max_payload_bytes_)
+      << ToString(frame.key) << " has " << frame.payload->size() << " bytes, a link carries "
       << max_payload_bytes_;
   const std::lock_guard lock(mutex_);
   if (state_ != State::kConnected) {
@@ -161,7 +162,7 @@ std::optional<Link::Outgoing> Link::NextOutgoing() {
 }
 
 Status Link::SendFrame(const Outgoing& outgoing) {
-  const std::vector<std::byte>& payload = outgoing.frame.payload;
+  const std::vector<std::byte>& payload = *outgoing.frame.payload;
   const std::size_t first = outgoing.hook ? payload.size() / 2 : payload.size();
   std::byte* const memory = send_slot_.memory.get();
   EncodeFrameHeader(outgoing.frame, first,

@@ -53,7 +53,7 @@ class Link {
   Status error() const;  // OK until broken
 
   // Error: kUnavailable unless connected.
-  Status Send(Frame frame, SendHook hook);
+  Status Send(OutgoingFrame frame, SendHook hook);
 
   // Breaks the channel, so that a thread of the link sees `why`.
   void Break(const std::string& why) { channel_->Break(why); }
@@ -65,7 +65,7 @@ class Link {
 
  private:
   struct Outgoing {
-    Frame frame;
+    OutgoingFrame frame;
     SendHook hook;
   };
   // A buffer of one frame at its largest.

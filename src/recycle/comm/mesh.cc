@@ -108,7 +108,7 @@ void Mesh::Close(WorkerId peer) {
   links_.erase(peer);
 }
 
-Status Mesh::Send(WorkerId to, Frame frame, SendHook hook) {
+Status Mesh::Send(WorkerId to, OutgoingFrame frame, SendHook hook) {
   const std::shared_ptr<Link> link = Find(to);
   Status status = link == nullptr ? absl::UnavailableError("never opened, or closed")
                                   : link->Send(std::move(frame), std::move(hook));

@@ -80,7 +80,7 @@ class Mesh {
 
   // Queues `frame`; never blocks. Frames to one peer arrive in the order of Send. `hook` is for
   // fault injection. Error: kUnavailable when there is no connected link to `to`.
-  Status Send(WorkerId to, Frame frame, SendHook hook = {});
+  Status Send(WorkerId to, OutgoingFrame frame, SendHook hook = {});
 
   // The peers with a connected, unbroken link, in order.
   std::vector<WorkerId> links() const;

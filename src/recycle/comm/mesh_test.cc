@@ -128,8 +128,9 @@ TEST(MeshTest, FramesAreMatchedUnderRandomOrders) {
       ASSERT_TRUE(frame.ok()) << frame.status();
       ASSERT_EQ(frame->payload, MakeFrame(micro_batch, frame->payload.size(), 1 - rank).payload);
     }
-    ASSERT_EQ(self.mesh.Send(peer, {Generation(0), {1, FrameKind::kNormUp, StageId(0), -1}, {}}),
-              OkStatus());
+    ASSERT_EQ(
+        self.mesh.Send(peer, Frame{Generation(0), {1, FrameKind::kNormUp, StageId(0), -1}, {}}),
+        OkStatus());
     ASSERT_TRUE(self.inbox.Take({1, FrameKind::kNormUp, StageId(0), -1}).ok());
     EXPECT_EQ(self.mesh.counters().frames_received, kFrames + 1);
     EXPECT_EQ(
@@ -246,8 +247,8 @@ double CloseLinkToFrozenPeer() {
   EXPECT_EQ(self.mesh.Connect({{Worker(1), remote.at(0)}}), OkStatus());
   members.WaitUntilStopped(0);
   for (int i = 0; i < 8; ++i) {  // more than the kernel takes
-    EXPECT_EQ(self.mesh.Send(Worker(1),
-                             {Generation(0), MakeFrame(i, 0).key, std::vector<std::byte>(kBig)}),
+    EXPECT_EQ(self.mesh.Send(Worker(1), Frame{Generation(0), MakeFrame(i, 0).key,
+                                              std::vector<std::byte>(kBig)}),
               OkStatus());
   }
   const TimePoint start = SystemClock().Now();

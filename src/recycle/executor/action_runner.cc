@@ -6,14 +6,15 @@
 #include <cstring>
 
 #include "recycle/base/check.h"
+#include "recycle/base/log.h"
 
 namespace recycle {
 namespace {
 
-std::vector<std::byte> ToBytes(const at::Tensor& tensor) {
+SharedBytes ToBytes(const at::Tensor& tensor) {
   const at::Tensor whole = tensor.contiguous();
-  std::vector<std::byte> bytes(whole.nbytes());
-  std::memcpy(bytes.data(), whole.data_ptr(), bytes.size());
+  auto bytes = std::make_shared<std::vector<std::byte>>(whole.nbytes());
+  std::memcpy(bytes->data(), whole.data_ptr(), bytes->size());
   return bytes;
 }
 
@@ -26,25 +27,13 @@ at::Tensor ToTensor(std::vector<std::byte> payload, at::IntArrayRef shape) {
 
 }  // namespace
 
-ActionRunner::ActionRunner(const ExecutorOptions& options, StageModel& model,
-                           const BatchSource& batches, PeerNetwork& network,
-                           FaultInjector& injector, const Clock& clock)
-    : options_(options),
-      model_(model),
-      batches_(batches),
-      network_(network),
-      injector_(injector),
-      clock_(clock),
-      num_stages_(options.parallel.num_stages()) {}
-
-int ActionRunner::GlobalIndex(MicroBatch micro_batch) const {
-  return micro_batch.home.value() * options_.micro_batches + micro_batch.index;
-}
+ActionRunner::ActionRunner(const ExecutorOptions& options, const RunnerServices& services)
+    : options_(options), services_(services), num_stages_(options.parallel.num_stages()) {}
 
 LayerHook ActionRunner::HookFor(FaultPoint point, int iteration, const Action& action) {
-  if (!injector_.Armed(point)) return {};
+  if (!services_.injector.Armed(point)) return {};
   return [this, point, iteration, action](int layers_done, int layers_total) {
-    if (layers_done == (layers_total + 1) / 2) injector_.At(point, iteration, action);
+    if (layers_done == (layers_total + 1) / 2) services_.injector.At(point, iteration, action);
   };
 }
 
@@ -54,19 +43,19 @@ StatusOr<ActionTimes> ActionRunner::Run(const Action& action, int iteration,
   ActionTimes times;
   switch (action.kind) {
     case ActionKind::kForward: {
-      RC_ASSIGN_OR_RETURN(times, Forward(action, iteration, results));
+      RC_ASSIGN_OR_RETURN(times.start, Forward(action, iteration, &results));
       break;
     }
     case ActionKind::kBackwardInput: {
-      RC_ASSIGN_OR_RETURN(times, BackwardInput(action, iteration));
+      RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration));
       break;
     }
     case ActionKind::kBackwardWeight:
-      times.start = clock_.Now();
+      times.start = services_.clock.Now();
       BackwardWeight(action, iteration);
       break;
     case ActionKind::kBackward: {
-      RC_ASSIGN_OR_RETURN(times, BackwardInput(action, iteration));
+      RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration));
       BackwardWeight(action, iteration);
       break;
     }
@@ -75,37 +64,86 @@ StatusOr<ActionTimes> ActionRunner::Run(const Action& action, int iteration,
     case ActionKind::kStep:
       RC_CHECK(false) << action << " has no micro-batch";
   }
-  times.end = clock_.Now();
+  services_.ledger.Record(iteration, action);
+  times.end = services_.clock.Now();
   return times;
 }
 
-StatusOr<ActionTimes> ActionRunner::Forward(const Action& action, int iteration,
-                                            MicroBatchResults& results) {
+StatusOr<ActionTimes> ActionRunner::Regenerate(const Action& action, int iteration,
+                                               bool backward_follows) {
+  RC_CHECK(action.kind == ActionKind::kForward || action.kind == ActionKind::kBackwardInput)
+      << action << " is no regeneration";
+  ActionTimes times;
+  bool keep_stash = false;
+  if (action.kind == ActionKind::kForward) {
+    RC_ASSIGN_OR_RETURN(times.start, Forward(action, iteration, /*results=*/nullptr));
+    keep_stash = backward_follows;
+  } else {
+    RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration));
+  }
+  if (keep_stash) {
+    regenerated_.insert(IndexOf(action));
+  } else {
+    services_.model.ForgetMicroBatch(IndexOf(action));
+    regenerated_.erase(IndexOf(action));
+  }
+  times.end = services_.clock.Now();
+  return times;
+}
+
+void ActionRunner::ForgetRegenerated() {
+  for (const int micro_batch : regenerated_) services_.model.ForgetMicroBatch(micro_batch);
+  regenerated_.clear();
+}
+
+StatusOr<TimePoint> ActionRunner::Forward(const Action& action, int iteration,
+                                          MicroBatchResults* results) {
   RC_ASSIGN_OR_RETURN(ForwardInput in, PrepareForward(action, FrameKind::kActivation, iteration));
-  const TimePoint start = clock_.Now();
+  const TimePoint start = services_.clock.Now();
   in.hook = HookFor(FaultPoint::kForward, iteration, action);
-  const at::Tensor output = model_.Forward(in);
-  RC_RETURN_IF_ERROR(PassOn(action, FrameKind::kActivation, iteration, output, results));
-  return ActionTimes{.start = start, .end = start};
+  const at::Tensor output = services_.model.Forward(in);
+  if (is_last()) {
+    if (results != nullptr) RecordLoss(action, output, *results);
+  } else {
+    const BoundaryTensor tensor{.kind = BoundaryKind::kActivation,
+                                .stage = StageId(action.stage.value() + 1),
+                                .micro_batch = action.micro_batch};
+    PassOn(action, tensor, iteration, output);
+  }
+  return start;
 }
 
 Status ActionRunner::Evaluate(const Action& forward, int iteration, MicroBatchResults& results) {
   RC_ASSIGN_OR_RETURN(ForwardInput in, PrepareForward(forward, FrameKind::kValidation, iteration));
   in.evaluate = true;
-  return PassOn(forward, FrameKind::kValidation, iteration, model_.Forward(in), results);
+  const at::Tensor output = services_.model.Forward(in);
+  if (is_last()) {
+    RecordLoss(forward, output, results);
+    return OkStatus();
+  }
+  const StageId above(forward.stage.value() + 1);
+  const std::optional<WorkerId> receiver =
+      routes_->ConsumerOf({BoundaryKind::kActivation, above, forward.micro_batch});
+  RC_CHECK(receiver.has_value()) << "nobody runs " << forward.micro_batch << " at stage " << above;
+  const FrameKey key{.iteration = iteration,
+                     .kind = FrameKind::kValidation,
+                     .stage = above,
+                     .micro_batch = in.micro_batch};
+  return Send(forward, *receiver, key, ToBytes(output));
 }
 
 StatusOr<ForwardInput> ActionRunner::PrepareForward(const Action& action, FrameKind kind,
                                                     int iteration) {
   ForwardInput in{.iteration = iteration,
-                  .micro_batch = GlobalIndex(action.micro_batch),
+                  .micro_batch = IndexOf(action),
                   .input = {},
                   .targets = {},
                   .evaluate = false,
                   .hook = {}};
   if (is_first() || is_last()) {
-    Batch batch = kind == FrameKind::kValidation ? batches_.Validation(in.micro_batch)
-                                                 : batches_.Training(iteration, in.micro_batch);
+    Batch batch = kind == FrameKind::kValidation
+                      ? services_.batches.Validation(in.micro_batch)
+                      : services_.batches.Training(iteration, in.micro_batch);
     if (is_first()) in.input = std::move(batch.tokens_BT);
     if (is_last()) in.targets = std::move(batch.targets_BT);
   }
@@ -115,46 +153,43 @@ StatusOr<ForwardInput> ActionRunner::PrepareForward(const Action& action, FrameK
   return in;
 }
 
-Status ActionRunner::PassOn(const Action& action, FrameKind kind, int iteration,
-                            const at::Tensor& output, MicroBatchResults& results) {
-  if (!is_last()) {
-    return Send(action, StageId(action.stage.value() + 1), kind, iteration, output);
-  }
+void ActionRunner::RecordLoss(const Action& action, const at::Tensor& loss,
+                              MicroBatchResults& results) const {
   const std::int64_t tokens =
       static_cast<std::int64_t>(options_.micro_batch_size) * options_.model.sequence;
-  results.Record(GlobalIndex(action.micro_batch), options_.worker.pipeline,
-                 static_cast<double>(output.item<float>()), tokens);
-  return OkStatus();
+  results.Record(IndexOf(action), options_.worker.pipeline, static_cast<double>(loss.item<float>()),
+                 tokens);
 }
 
-StatusOr<ActionTimes> ActionRunner::BackwardInput(const Action& action, int iteration) {
+StatusOr<TimePoint> ActionRunner::BackwardInput(const Action& action, int iteration) {
   at::Tensor gradient;
   if (!is_last()) {
     RC_ASSIGN_OR_RETURN(gradient, Receive(action, FrameKind::kGradient, iteration));
   }
-  const TimePoint start = clock_.Now();
-  const at::Tensor input_gradient =
-      model_.BackwardInput(GlobalIndex(action.micro_batch), gradient,
-                           HookFor(FaultPoint::kBackwardInput, iteration, action));
+  const TimePoint start = services_.clock.Now();
+  const at::Tensor input_gradient = services_.model.BackwardInput(
+      IndexOf(action), gradient, HookFor(FaultPoint::kBackwardInput, iteration, action));
   if (!is_first()) {
-    RC_RETURN_IF_ERROR(Send(action, StageId(action.stage.value() - 1), FrameKind::kGradient,
-                            iteration, input_gradient));
+    const BoundaryTensor tensor{.kind = BoundaryKind::kGradient,
+                                .stage = StageId(action.stage.value() - 1),
+                                .micro_batch = action.micro_batch};
+    PassOn(action, tensor, iteration, input_gradient);
   }
-  return ActionTimes{.start = start, .end = start};
+  return start;
 }
 
 void ActionRunner::BackwardWeight(const Action& action, int iteration) {
-  model_.BackwardWeight(GlobalIndex(action.micro_batch),
-                        HookFor(FaultPoint::kBackwardWeight, iteration, action));
+  services_.model.BackwardWeight(IndexOf(action),
+                                 HookFor(FaultPoint::kBackwardWeight, iteration, action));
 }
 
 StatusOr<at::Tensor> ActionRunner::Receive(const Action& action, FrameKind kind, int iteration) {
-  injector_.At(FaultPoint::kRecv, iteration, action);
+  services_.injector.At(FaultPoint::kRecv, iteration, action);
   const FrameKey key{.iteration = iteration,
                      .kind = kind,
                      .stage = options_.worker.stage,
-                     .micro_batch = GlobalIndex(action.micro_batch)};
-  RC_ASSIGN_OR_RETURN(Frame frame, network_.Take(key));
+                     .micro_batch = IndexOf(action)};
+  RC_ASSIGN_OR_RETURN(Frame frame, services_.network.Take(key));
   const std::array<std::int64_t, 3> shape = {options_.micro_batch_size, options_.model.sequence,
                                              options_.model.hidden};
   RC_CHECK(frame.payload.size() ==
@@ -163,19 +198,36 @@ StatusOr<at::Tensor> ActionRunner::Receive(const Action& action, FrameKind kind,
   return ToTensor(std::move(frame.payload), shape);
 }
 
-Status ActionRunner::Send(const Action& action, StageId stage, FrameKind kind, int iteration,
-                          const at::Tensor& tensor) {
-  const std::optional<WorkerId> receiver = assignment_->WorkerOf(stage, action.micro_batch);
-  RC_CHECK(receiver.has_value()) << "nobody runs " << action.micro_batch << " at stage " << stage;
+// Logs, and sends to the consumer if there is one. A consumer that is gone is no error here: the
+// coordinator hears of it from the link, and the log has what the next one needs.
+void ActionRunner::PassOn(const Action& action, const BoundaryTensor& tensor, int iteration,
+                          const at::Tensor& value) {
+  const FrameKey key = ToFrameKey(tensor, iteration, options_.micro_batches);
+  const SharedBytes payload = ToBytes(value);
+  services_.log.Keep(key, payload);
+  const std::optional<WorkerId> consumer = routes_->ConsumerOf(tensor);
+  if (!consumer.has_value()) return;
+  const Status sent = Send(action, *consumer, key, payload);
+  if (!sent.ok()) LogInfo("only logged: {}: {}", ToString(key), std::string(sent.message()));
+}
+
+Status ActionRunner::Send(const Action& action, WorkerId to, const FrameKey& key,
+                          SharedBytes payload) {
   SendHook hook;
-  if (injector_.Armed(FaultPoint::kSend)) {
-    hook = [this, iteration, action] { injector_.At(FaultPoint::kSend, iteration, action); };
+  if (services_.injector.Armed(FaultPoint::kSend)) {
+    hook = [this, iteration = key.iteration, action] {
+      services_.injector.At(FaultPoint::kSend, iteration, action);
+    };
   }
-  const FrameKey key{.iteration = iteration,
-                     .kind = kind,
-                     .stage = stage,
-                     .micro_batch = GlobalIndex(action.micro_batch)};
-  return network_.Send(*receiver, key, ToBytes(tensor), std::move(hook));
+  return services_.network.Send(to, key, std::move(payload), std::move(hook));
+}
+
+Status ActionRunner::Resend(const BoundaryTensor& tensor, int iteration, WorkerId to) {
+  const FrameKey key = ToFrameKey(tensor, iteration, options_.micro_batches);
+  RC_ASSIGN_OR_RETURN(SharedBytes payload, services_.log.Find(key));
+  const Status sent = services_.network.Send(to, key, std::move(payload));
+  if (!sent.ok()) LogInfo("not sent again: {}: {}", ToString(key), std::string(sent.message()));
+  return OkStatus();
 }
 
 }  // namespace recycle

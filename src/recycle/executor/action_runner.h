@@ -1,8 +1,12 @@
 // Executes one F, I, W or B of a plan: takes the input from the corpus or the inbox, calls the
-// model, sends the result to whichever worker the plan names for the next stage. It knows no order.
+// model, keeps the result in the boundary log, notes the action in the ledger, and sends the result
+// to whichever worker consumes it. It knows no order.
 //
-//   runner.StartPlan(plan);
+//   runner.SetRoutes(&routes);
 //   StatusOr<ActionTimes> times = runner.Run(action, iteration, results);
+//
+// An action is atomic: an error means that nothing of it has happened but waiting. A result that
+// cannot be sent (the peer is gone) does not undo it: it is in the log.
 //
 // Belongs to the training thread.
 #ifndef RECYCLE_EXECUTOR_ACTION_RUNNER_H_
@@ -11,17 +15,20 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
-#include <optional>
+#include <set>
 
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
 #include "recycle/executor/batch_source.h"
+#include "recycle/executor/boundary.h"
+#include "recycle/executor/boundary_log.h"
 #include "recycle/executor/executor_options.h"
 #include "recycle/executor/fault_injector.h"
+#include "recycle/executor/micro_batch_ledger.h"
 #include "recycle/executor/micro_batch_results.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/nn/stage_model.h"
-#include "recycle/plan/plan.h"
+#include "recycle/plan/action.h"
 
 namespace recycle {
 
@@ -31,48 +38,68 @@ struct ActionTimes {
   TimePoint end;
 };
 
+// What the runner works with; all of it must outlive the runner.
+struct RunnerServices {
+  StageModel& model;
+  const BatchSource& batches;
+  PeerNetwork& network;
+  FaultInjector& injector;
+  const Clock& clock;
+  BoundaryLog& log;
+  MicroBatchLedger& ledger;
+};
+
 class ActionRunner {
  public:
-  // The references must outlive the runner.
-  ActionRunner(const ExecutorOptions& options, StageModel& model, const BatchSource& batches,
-               PeerNetwork& network, FaultInjector& injector, const Clock& clock);
+  ActionRunner(const ExecutorOptions& options, const RunnerServices& services);
 
-  // From now on results go where `plan` says.
-  void StartPlan(const Plan& plan) { assignment_.emplace(plan); }
+  // From now on results go where `routes` say; it must outlive its use.
+  void SetRoutes(const Routes* routes) { routes_ = routes; }
 
   // `action` has a micro-batch and belongs to this worker. The last stage records losses in
-  // `results`. Errors: kAborted, kUnavailable: the action is void, a new generation is due.
+  // `results`. Errors: kAborted, kUnavailable: a new generation is due.
   StatusOr<ActionTimes> Run(const Action& action, int iteration, MicroBatchResults& results);
 
+  // Makes a boundary tensor again whose only log died; `action` is F or I. Its own worker's ledger,
+  // results and gradient do not change. `backward_follows`: an I of the same micro-batch comes
+  // later, so that this F has to keep what it needs. Errors as above.
+  StatusOr<ActionTimes> Regenerate(const Action& action, int iteration, bool backward_follows);
+  // Forgets what a Regenerate kept for an I that does not come any more.
+  void ForgetRegenerated();
+
+  // Sends what is in the log once more. Error: kNotFound, kDataLoss: the log does not have it.
+  Status Resend(const BoundaryTensor& tensor, int iteration, WorkerId to);
+
   // The forward of a validation micro-batch: no dropout, nothing kept for a backward pass, frames
-  // of their own kind. `iteration` tells this validation from others. Errors as above.
+  // of their own kind. `iteration` tells this validation from others. Errors as Run; kUnavailable
+  // also if the result cannot be sent.
   Status Evaluate(const Action& forward, int iteration, MicroBatchResults& results);
 
  private:
-  int GlobalIndex(MicroBatch micro_batch) const;
+  int IndexOf(const Action& action) const {
+    return GlobalIndex(action.micro_batch, options_.micro_batches);
+  }
   bool is_first() const { return options_.worker.stage.value() == 0; }
   bool is_last() const { return options_.worker.stage.value() + 1 == num_stages_; }
   LayerHook HookFor(FaultPoint point, int iteration, const Action& action);
 
-  StatusOr<ActionTimes> Forward(const Action& action, int iteration, MicroBatchResults& results);
-  StatusOr<ActionTimes> BackwardInput(const Action& action, int iteration);
+  // F and I: the input, the start, the work, the log, the sending.
+  StatusOr<TimePoint> Forward(const Action& action, int iteration, MicroBatchResults* results);
+  StatusOr<TimePoint> BackwardInput(const Action& action, int iteration);
   void BackwardWeight(const Action& action, int iteration);
   StatusOr<ForwardInput> PrepareForward(const Action& action, FrameKind kind, int iteration);
-  Status PassOn(const Action& action, FrameKind kind, int iteration, const at::Tensor& output,
-                MicroBatchResults& results);
+  void RecordLoss(const Action& action, const at::Tensor& loss, MicroBatchResults& results) const;
 
   StatusOr<at::Tensor> Receive(const Action& action, FrameKind kind, int iteration);
-  Status Send(const Action& action, StageId stage, FrameKind kind, int iteration,
-              const at::Tensor& tensor);
+  void PassOn(const Action& action, const BoundaryTensor& tensor, int iteration,
+              const at::Tensor& value);
+  Status Send(const Action& action, WorkerId to, const FrameKey& key, SharedBytes payload);
 
   const ExecutorOptions& options_;
-  StageModel& model_;
-  const BatchSource& batches_;
-  PeerNetwork& network_;
-  FaultInjector& injector_;
-  const Clock& clock_;
+  const RunnerServices services_;
   const int num_stages_;
-  std::optional<Assignment> assignment_;
+  const Routes* routes_ = nullptr;
+  std::set<int> regenerated_;  // micro-batches with an F by Regenerate, before their I
 };
 
 }  // namespace recycle

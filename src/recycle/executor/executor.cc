@@ -15,7 +15,7 @@
 #include "recycle/executor/fault_injector.h"
 #include "recycle/executor/heartbeat.h"
 #include "recycle/executor/peer_network.h"
-#include "recycle/executor/progress.h"
+#include "recycle/executor/position.h"
 #include "recycle/executor/training_loop.h"
 #include "recycle/nn/allocator.h"
 #include "recycle/nn/stage_model.h"
@@ -64,7 +64,7 @@ ExitCode ToExitCode(const Status& end) {
 ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const Clock& clock) {
   TuneAllocator();
   at::set_num_threads(1);
-  Progress progress;
+  Position position;
   FaultInjector injector(options, control, clock);
   injector.At(FaultPoint::kStart, /*iteration=*/0);
   control.Send(Hello{.worker = options.worker, .pid = getpid()});
@@ -86,9 +86,9 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
   const ControlReader reader(
       control, mailbox, [&network](const Prepare& prepare) { network.Expect(prepare); },
       LeaveFenced);
-  const HeartbeatThread heartbeat(options.heartbeat_interval, progress, control, injector);
+  const HeartbeatThread heartbeat(options.heartbeat_interval, position, control, injector);
 
-  const Status end = Train(options, {control, mailbox, network, injector, progress, clock});
+  const Status end = Train(options, {control, mailbox, network, injector, position, clock});
   const ExitCode code = ToExitCode(end);
   LogInfo("leaving with {}: {}", static_cast<int>(code), std::string(end.message()));
   if (code == ExitCode::kNo) control.Send(LastWords{.message = std::string(end.message())});

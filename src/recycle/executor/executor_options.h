@@ -42,6 +42,8 @@ struct ExecutorOptions {
   double validation_fraction = 0;  // share of the samples kept for validation
   std::string bind_address = "127.0.0.1";
   std::chrono::milliseconds heartbeat_interval{200};
+  std::int64_t log_bytes = std::int64_t{256} << 20;  // boundary log kept in memory
+  std::string log_folder;     // for the rest of it; empty = the system's temporary folder
   std::string trace_file;     // a line per executed action; empty = no trace
   std::vector<Fault> faults;  // the job's whole list; the index is the fault's name
   std::string fault_folder;   // where a fault leaves its time stamp

@@ -32,6 +32,17 @@ std::uint64_t Checksum(std::span<const std::byte> bytes, std::uint64_t seed) {
   return Mix64(hash ^ Mix64(rest));
 }
 
+// One member gives `numbers` to all those who lack them, as a sum to which everybody else adds
+// nothing: x + -0 is x to the bit, for a zero of either sign, too. Who holds them keeps them.
+template <typename T>
+Status HandOverRound(ReduceGroup& group, std::span<T> numbers, bool held, bool is_source) {
+  const std::vector<T> nothing(is_source ? 0 : numbers.size(), static_cast<T>(-0.0));
+  const std::span<const T> in = is_source ? std::span<const T>(numbers) : std::span(nothing);
+  if (!held) return group.AllReduceSum(in, numbers);
+  std::vector<T> sum(numbers.size());
+  return group.AllReduceSum(in, std::span<T>(sum));
+}
+
 std::size_t AlignUp(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
@@ -45,7 +56,8 @@ GradientReduction::GradientReduction(std::vector<Parameter>& parameters, bool ap
       offsets[i] = size;
       size += AlignUp(static_cast<std::size_t>(parameters[i].value.numel()));
     }
-    if (!tied) stage_part_ = size;
+    (tied ? tied_ : stage_).end = size;
+    if (!tied) tied_.begin = size;
   }
   local_ = at::zeros({static_cast<std::int64_t>(size)}, at::kFloat);
   reduced_.resize(size);
@@ -55,37 +67,70 @@ GradientReduction::GradientReduction(std::vector<Parameter>& parameters, bool ap
     parameter.gradient = local_.narrow(0, static_cast<std::int64_t>(offsets[i]), count)
                              .view(parameter.value.sizes());
     reduced_spans_.emplace_back(&reduced_[offsets[i]], static_cast<std::size_t>(count));
-    tied_.push_back(apart && parameter.tied);
+    is_tied_.push_back(apart && parameter.tied);
   }
+}
+
+std::span<float> GradientReduction::Reduced(ReducedPart part) {
+  return std::span(reduced_).subspan(At(part).begin, At(part).size());
 }
 
 Status GradientReduction::Reduce(ReduceGroup& stage_group, ReduceGroup* tied_group,
                                  const ReductionRequest& request) {
-  complete_ = false;
-  RC_RETURN_IF_ERROR(
-      ReducePart(stage_group, 0, stage_part_, request, /*with_results=*/!request.results.empty()));
-  if (stage_part_ == reduced_.size()) return OkStatus();
+  Discard();
+  RC_RETURN_IF_ERROR(UntilAgreed(stage_group, ReducedPart::kStage, request,
+                                 [&] { return Sum(stage_group, ReducedPart::kStage, request); }));
+  if (tied_.size() == 0) return OkStatus();
   RC_CHECK(tied_group != nullptr) << "tied parameters without a group";
-  return ReducePart(*tied_group, stage_part_, reduced_.size(), request, /*with_results=*/false);
+  return UntilAgreed(*tied_group, ReducedPart::kTied, request,
+                     [&] { return Sum(*tied_group, ReducedPart::kTied, request); });
 }
 
-Status GradientReduction::ReducePart(ReduceGroup& group, std::size_t begin, std::size_t end,
-                                     const ReductionRequest& request, bool with_results) {
-  const std::span<const float> local(local_.data_ptr<float>() + begin, end - begin);
-  const std::span<float> reduced = std::span(reduced_).subspan(begin, end - begin);
+Status GradientReduction::HandOver(ReduceGroup& group, ReducedPart part, bool is_source,
+                                   const ReductionRequest& request) {
+  RC_CHECK(!is_source || Holds(part)) << "this worker has nothing to hand over";
+  return UntilAgreed(group, part, request,
+                     [&] { return Receive(group, part, is_source, request); });
+}
+
+Status GradientReduction::Sum(ReduceGroup& group, ReducedPart part,
+                              const ReductionRequest& request) {
+  const std::span<const float> local(local_.data_ptr<float>() + At(part).begin, At(part).size());
+  const std::span<float> reduced = Reduced(part);
   const float scale = 1.0F / static_cast<float>(request.tokens);
+  RC_RETURN_IF_ERROR(group.AllReduceSum(local, reduced));
+  for (float& element : reduced) element *= scale;
+  if (part == ReducedPart::kStage && !request.results.empty()) {
+    RC_RETURN_IF_ERROR(group.AllReduceSum(request.results, request.reduced_results));
+  }
+  return OkStatus();
+}
+
+Status GradientReduction::Receive(ReduceGroup& group, ReducedPart part, bool is_source,
+                                  const ReductionRequest& request) {
+  const bool held = Holds(part);
+  RC_RETURN_IF_ERROR(HandOverRound(group, Reduced(part), held, is_source));
+  if (part == ReducedPart::kStage && !request.reduced_results.empty()) {
+    RC_RETURN_IF_ERROR(HandOverRound(group, request.reduced_results, held, is_source));
+  }
+  return OkStatus();
+}
+
+Status GradientReduction::UntilAgreed(ReduceGroup& group, ReducedPart part,
+                                      const ReductionRequest& request,
+                                      const std::function<Status()>& round) {
   for (int attempt = 1; attempt <= kReductionAttempts; ++attempt) {
-    RC_RETURN_IF_ERROR(group.AllReduceSum(local, reduced));
-    for (float& element : reduced) element *= scale;
-    std::uint64_t checksum = Checksum(std::as_bytes(reduced), 0);
-    if (with_results) {
-      RC_RETURN_IF_ERROR(group.AllReduceSum(request.results, request.reduced_results));
+    const bool held = Holds(part);
+    RC_RETURN_IF_ERROR(round());
+    At(part).held = true;
+    request.before_commit(Reduced(part));
+    std::uint64_t checksum = Checksum(std::as_bytes(Reduced(part)), 0);
+    if (part == ReducedPart::kStage) {
       checksum = Checksum(std::as_bytes(request.reduced_results), checksum);
     }
-    complete_ = end == reduced_.size();
-    request.before_commit();
     RC_ASSIGN_OR_RETURN(const MinMax agreed, group.AllReduceMinMax(checksum));
     if (agreed.min == agreed.max) return OkStatus();
+    At(part).held = held;
     LogWarning("the peers' reduced gradients differ (attempt {} of {}): done again", attempt,
                kReductionAttempts);
   }
@@ -98,7 +143,7 @@ Status GradientReduction::ReducePart(ReduceGroup& group, std::size_t begin, std:
 double GradientReduction::SquaredNorm(bool with_tied) const {
   double sum = 0;
   for (std::size_t i = 0; i < reduced_spans_.size(); ++i) {
-    if (tied_[i] && !with_tied) continue;
+    if (is_tied_[i] && !with_tied) continue;
     for (const float element : reduced_spans_[i]) sum += static_cast<double>(element) * element;
   }
   return sum;

@@ -4,14 +4,18 @@
 // whatever happens to it. After it comes the commit round, in which the peers compare a checksum of
 // R; only after it may anyone pass on, so that R is unique.
 //
-// A tied parameter is summed over the members of the first and the last stage in a group of its
-// own, to which each member contributes its local sum once.
+// R has two parts. Tied parameters are summed over the members of the first and the last stage in a
+// group of its own, to which each member contributes its local sum once; all else is the stage's
+// part, with which the last stage's results go. A part is held from the end of its all-reduce on,
+// even if the commit round was cut short. Where some member holds a part, it is not summed again:
+// those who lack it get it in a round of the same group (a hand-over).
 //
 //   GradientReduction gradients(model.parameters(), /*with_tied=*/group != nullptr);
 //   RC_RETURN_IF_ERROR(gradients.Reduce(stage_group, tied_group, request));
 //   optimizer.Step(step, gradients.reduced(), {});
 //
 // Belongs to the training thread.
+// Source: rules c, e and h of docs/RECOVERY.md.
 #ifndef RECYCLE_EXECUTOR_GRADIENT_REDUCTION_H_
 #define RECYCLE_EXECUTOR_GRADIENT_REDUCTION_H_
 
@@ -25,15 +29,17 @@
 #include "recycle/base/status.h"
 #include "recycle/comm/reduce_group.h"
 #include "recycle/nn/stage_model.h"
+#include "recycle/protocol/messages.h"
 
 namespace recycle {
 
 // What goes with the gradients of one iteration.
 struct ReductionRequest {
-  std::int64_t tokens = 1;              // of the global batch: the divisor
-  std::span<const double> results;      // the last stage's own results; empty elsewhere
-  std::span<double> reduced_results;    // their sum; same length
-  std::function<void()> before_commit;  // between all-reduce and commit round: fault injection
+  std::int64_t tokens = 1;            // of the global batch: the divisor
+  std::span<const double> results;    // the last stage's own results; empty elsewhere
+  std::span<double> reduced_results;  // their sum, a piece of the stage's part; same length
+  // Runs between all-reduce and commit round, on what was reduced: fault injection.
+  std::function<void(std::span<float> reduced)> before_commit = [](std::span<float>) {};
 };
 
 class GradientReduction {
@@ -42,14 +48,22 @@ class GradientReduction {
   // parameters marked as tied go through the tied group, else through the stage's.
   GradientReduction(std::vector<Parameter>& parameters, bool apart);
 
-  // All-reduce and commit round. Every peer calls it, also one that ran no micro-batch. Errors:
-  // kAborted, kUnavailable; kDataLoss when the peers' results differ even after being done again.
+  // All-reduce and commit round of each part. Every peer calls it, also one that ran no
+  // micro-batch. Errors: kAborted, kUnavailable; kDataLoss when the peers' results differ even
+  // after being done again.
   Status Reduce(ReduceGroup& stage_group, ReduceGroup* tied_group, const ReductionRequest& request);
 
-  // Is R whole? True from the end of the last all-reduce on, even if the commit round after it was
-  // cut short; false again from Discard or the next Reduce on.
-  bool complete() const { return complete_; }
-  void Discard() { complete_ = false; }
+  // The round in which the members of `group` that lack `part` get it from the one that says
+  // `is_source`, which holds it; then the commit round. Every member calls it. A member that holds
+  // the part keeps it, whatever becomes of the round. `request.results` are not used. Errors as
+  // Reduce.
+  Status HandOver(ReduceGroup& group, ReducedPart part, bool is_source,
+                  const ReductionRequest& request);
+
+  bool Holds(ReducedPart part) const { return At(part).held; }
+  // All of R.
+  bool complete() const { return stage_.held && (tied_.held || tied_.size() == 0); }
+  void Discard() { stage_.held = tied_.held = false; }
 
   // R, one span per parameter, in the order of construction. Holds what the last Reduce left.
   const std::vector<std::span<const float>>& reduced() const { return reduced_spans_; }
@@ -59,15 +73,30 @@ class GradientReduction {
   double SquaredNorm(bool with_tied) const;
 
  private:
-  Status ReducePart(ReduceGroup& group, std::size_t begin, std::size_t end,
-                    const ReductionRequest& request, bool with_results);
+  // A range of the buffers.
+  struct Part {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    bool held = false;
+    std::size_t size() const { return end - begin; }
+  };
+
+  const Part& At(ReducedPart part) const { return part == ReducedPart::kTied ? tied_ : stage_; }
+  Part& At(ReducedPart part) { return part == ReducedPart::kTied ? tied_ : stage_; }
+  std::span<float> Reduced(ReducedPart part);
+  Status Sum(ReduceGroup& group, ReducedPart part, const ReductionRequest& request);
+  Status Receive(ReduceGroup& group, ReducedPart part, bool is_source,
+                 const ReductionRequest& request);
+  // `round`, then the commit round, until all agree.
+  Status UntilAgreed(ReduceGroup& group, ReducedPart part, const ReductionRequest& request,
+                     const std::function<Status()>& round);
 
   at::Tensor local_;
   std::vector<float> reduced_;
   std::vector<std::span<const float>> reduced_spans_;
-  std::vector<bool> tied_;
-  std::size_t stage_part_ = 0;  // floats before the tied part
-  bool complete_ = false;
+  std::vector<bool> is_tied_;  // by parameter
+  Part stage_;
+  Part tied_;
 };
 
 }  // namespace recycle

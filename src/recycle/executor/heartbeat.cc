@@ -17,10 +17,10 @@ std::int64_t PeakResidentBytes() {
   return 0;
 }
 
-HeartbeatThread::HeartbeatThread(std::chrono::milliseconds interval, const Progress& progress,
+HeartbeatThread::HeartbeatThread(std::chrono::milliseconds interval, const Position& position,
                                  ControlLink& control, FaultInjector& injector)
     : interval_(interval),
-      progress_(progress),
+      position_(position),
       control_(control),
       injector_(injector),
       thread_([this] { Loop(); }) {}
@@ -38,9 +38,9 @@ void HeartbeatThread::Loop() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     lock.unlock();
-    const int version = progress_.version;
+    const int version = position_.version;
     injector_.At(FaultPoint::kHeartbeat, version);
-    control_.Send(Heartbeat{.generation = Generation(progress_.generation.load()),
+    control_.Send(Heartbeat{.generation = Generation(position_.generation.load()),
                             .version = version,
                             .peak_bytes = PeakResidentBytes()});
     lock.lock();

@@ -1,7 +1,7 @@
 // Tells the coordinator regularly that this process lives, from a thread of its own: whatever the
 // training thread does, it never looks dead.
 //
-//   HeartbeatThread heartbeat(options.heartbeat_interval, progress, control, injector);
+//   HeartbeatThread heartbeat(options.heartbeat_interval, position, control, injector);
 //
 // Beats from construction (at once) to destruction, which joins the thread.
 #ifndef RECYCLE_EXECUTOR_HEARTBEAT_H_
@@ -15,7 +15,7 @@
 
 #include "recycle/executor/control_link.h"
 #include "recycle/executor/fault_injector.h"
-#include "recycle/executor/progress.h"
+#include "recycle/executor/position.h"
 
 namespace recycle {
 
@@ -25,7 +25,7 @@ std::int64_t PeakResidentBytes();
 class HeartbeatThread {
  public:
   // The references must outlive the thread.
-  HeartbeatThread(std::chrono::milliseconds interval, const Progress& progress,
+  HeartbeatThread(std::chrono::milliseconds interval, const Position& position,
                   ControlLink& control, FaultInjector& injector);
   ~HeartbeatThread();
   HeartbeatThread(const HeartbeatThread&) = delete;
@@ -35,7 +35,7 @@ class HeartbeatThread {
   void Loop();
 
   const std::chrono::milliseconds interval_;
-  const Progress& progress_;
+  const Position& position_;
   ControlLink& control_;
   FaultInjector& injector_;
   std::mutex mutex_;

@@ -16,10 +16,10 @@ std::vector<WorkerId> OfStage(const std::vector<WorkerId>& members, StageId stag
   return result;
 }
 
-std::vector<std::byte> Encode(const GlobalNorm& norm) {
+SharedBytes Encode(const GlobalNorm& norm) {
   const std::array<double, 2> words = {norm.squared, norm.stop ? 1.0 : 0.0};
   const auto bytes = std::as_bytes(std::span(words));
-  return {bytes.begin(), bytes.end()};
+  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
 }
 
 StatusOr<GlobalNorm> TakeNorm(PeerNetwork& network, int iteration, FrameKind kind) {

@@ -38,32 +38,44 @@ OptimizerStep::OptimizerStep(const ExecutorOptions& options, StageModel& model,
       injector_(injector),
       tied_apart_(options.model.tied && options.parallel.num_stages() > 1),
       gradients_(model.parameters(), tied_apart_),
-      optimizer_(options.optimizer, ToStepped(model.parameters())) {}
+      optimizer_(options.optimizer, ToStepped(model.parameters())) {
+  const int micro_batches = options.parallel.data * options.micro_batches;
+  if (is_last()) reduced_results_.resize(MicroBatchResults(micro_batches).values().size());
+}
 
 bool OptimizerStep::is_last() const {
   return options_.worker.stage.value() + 1 == options_.parallel.num_stages();
 }
 
-void OptimizerStep::StartOver() {
-  model_.ForgetMicroBatches();
-  model_.ZeroGradients();
-  gradients_.Discard();
-  norm_.reset();
-}
-
-Status OptimizerStep::Reduce(MicroBatchResults& results, bool stop_requested) {
+ReductionRequest OptimizerStep::MakeRequest() {
   const std::int64_t micro_batches =
       static_cast<std::int64_t>(options_.parallel.data) * options_.micro_batches;
   ReductionRequest request;
   request.tokens = micro_batches * options_.micro_batch_size * options_.model.sequence;
-  request.before_commit = [this] { injector_.At(FaultPoint::kCommit, version_); };
+  request.before_commit = [this](std::span<float>) { injector_.At(FaultPoint::kCommit, version_); };
+  request.reduced_results = reduced_results_;
+  return request;
+}
+
+Status OptimizerStep::Reduce(MicroBatchResults& results, bool stop_requested) {
+  ReductionRequest request = MakeRequest();
   if (is_last()) {
     if (stop_requested) results.SetStopWanted();
-    reduced_results_.resize(results.values().size());
     request.results = results.values();
-    request.reduced_results = reduced_results_;
   }
   return gradients_.Reduce(network_.stage_group(), network_.tied_group(), request);
+}
+
+bool OptimizerStep::Concerns(const HandOver& hand_over) const {
+  return hand_over.part == ReducedPart::kTied ? network_.tied_group() != nullptr
+                                              : hand_over.stage == options_.worker.stage;
+}
+
+Status OptimizerStep::TakePart(const HandOver& hand_over) {
+  ReduceGroup& group =
+      hand_over.part == ReducedPart::kTied ? *network_.tied_group() : network_.stage_group();
+  return gradients_.HandOver(group, hand_over.part, hand_over.from == options_.worker,
+                             MakeRequest());
 }
 
 Status OptimizerStep::Validate() {
@@ -123,6 +135,7 @@ std::optional<IterationDone> OptimizerStep::Step() {
   stop_agreed_ = norm_->stop;
   norm_.reset();
   gradients_.Discard();
+  model_.ZeroGradients();
   ++version_;
   return done;
 }

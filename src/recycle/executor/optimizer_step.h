@@ -6,7 +6,9 @@
 //   RC_RETURN_IF_ERROR(step.Validate());                        // the global norm
 //   step.Step();                                                // local, cannot fail
 //
-// Synchronous steps: nobody steps t before it has the global norm of t. Belongs to the training
+// Synchronous steps: nobody steps t before it has the global norm of t, and the norm needs an entry
+// of every stage, made after that stage's commit round. So at a worker's own step every live worker
+// holds its reduced gradient of t: t is closed, and R goes with the step. Belongs to the training
 // thread.
 #ifndef RECYCLE_EXECUTOR_OPTIMIZER_STEP_H_
 #define RECYCLE_EXECUTOR_OPTIMIZER_STEP_H_
@@ -41,23 +43,31 @@ class OptimizerStep {
   // All workers stop here: the verdict of iteration `version()` - 1.
   bool stop_agreed() const { return stop_agreed_; }
 
-  // Iteration `version()` starts (again) from nothing: zeroed sums, no stash, no R.
-  void StartOver();
+  // Which parts of the reduced gradient of iteration `version()` are here.
+  bool Holds(ReducedPart part) const { return gradients_.Holds(part); }
+  // The stage is open: whatever parts are here are summed again.
+  void DiscardReduced() { gradients_.Discard(); }
 
   // REDUCE_GRAD: gradients, the last stage's results and the wish to stop, and the commit round.
   // Errors: kAborted, kUnavailable; kDataLoss: the peers cannot agree.
   Status Reduce(MicroBatchResults& results, bool stop_requested);
 
-  // VALIDATE: the global norm of iteration `version()`. Needs R: after Reduce, or after a Resume
-  // that says that some worker has the norm, even if this one's commit round was cut short. Errors
-  // as above; kDataLoss too if the norm is not finite or micro-batches are missing.
+  // REDUCE_GRAD of a committed stage: this worker's part in a hand-over that concerns it (see
+  // Concerns). Errors as Reduce.
+  Status TakePart(const HandOver& hand_over);
+  // Is this worker a member of the group of the hand-over?
+  bool Concerns(const HandOver& hand_over) const;
+
+  // VALIDATE: the global norm of iteration `version()`. Needs R: after Reduce, or on a committed
+  // stage, even if this worker's commit round was cut short. Errors as above; kDataLoss too if the
+  // norm is not finite or micro-batches are missing.
   Status Validate();
 
   // The norm of the iteration before, again, for workers that have not stepped it. Errors as above.
   Status ValidateAgain();
 
-  // STEP: clips, steps, and makes version() + 1. On the last stage returns what to tell the
-  // coordinator; generation and validation loss are still to be filled in.
+  // STEP: clips, steps, empties the gradient, and makes version() + 1. On the last stage returns
+  // what to tell the coordinator; generation and validation loss are still to be filled in.
   std::optional<IterationDone> Step();
 
   // Canonical parameter name -> SHA-256 of its bytes.
@@ -65,6 +75,7 @@ class OptimizerStep {
 
  private:
   bool is_last() const;
+  ReductionRequest MakeRequest();
   StatusOr<GlobalNorm> Collect(int iteration, const GlobalNorm& own);
 
   const ExecutorOptions& options_;

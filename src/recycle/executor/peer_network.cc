@@ -183,10 +183,8 @@ Status PeerNetwork::ConnectGroup(Group& group, const Resume& resume) {
   return group.group->Connect(addresses);
 }
 
-Status PeerNetwork::Send(WorkerId to, const FrameKey& key, std::vector<std::byte> payload,
-                         SendHook hook) {
-  return mesh_.Send(to, {.generation = generation_, .key = key, .payload = std::move(payload)},
-                    std::move(hook));
+Status PeerNetwork::Send(WorkerId to, const FrameKey& key, SharedBytes payload, SendHook hook) {
+  return mesh_.Send(to, {generation_, key, std::move(payload)}, std::move(hook));
 }
 
 void PeerNetwork::Interrupt(const std::string& why) {

@@ -2,7 +2,8 @@
 // pipeline), the reduce group of its stage, and with tied embeddings one more over the first and
 // the last stage. All of it lives per generation, except links between survivors, which stay.
 //
-//   Endpoints mine = network.Open(prepare);          // answered in the Ledger
+//   Endpoints mine = network.Open(prepare);          // answered in the Ledger,
+//   std::vector<FrameKey> waiting = network.Promise(prepare.generation);   // as is this
 //   RC_RETURN_IF_ERROR(network.Connect(resume));     // from then on the generation runs
 //   RC_RETURN_IF_ERROR(network.Send(peer, key, payload));
 //   StatusOr<Frame> frame = network.Take(key);
@@ -70,8 +71,14 @@ class PeerNetwork : public Interruptible {
   Status Connect(const Resume& resume);
 
   // Never blocks. `hook` as in Mesh::Send.
-  Status Send(WorkerId to, const FrameKey& key, std::vector<std::byte> payload, SendHook hook = {});
+  Status Send(WorkerId to, const FrameKey& key, SharedBytes payload, SendHook hook = {});
   StatusOr<Frame> Take(const FrameKey& key) { return inbox_.Take(key); }
+
+  // From now on nothing older than `generation` is accepted. Returns the boundary tensors that have
+  // come and are not consumed: they stay.
+  std::vector<FrameKey> Promise(Generation generation) { return inbox_.Promise(generation); }
+  // Iterations before `iteration` are closed: nothing of them is kept or accepted.
+  void DropBefore(int iteration) { inbox_.DropBefore(iteration); }
 
   // Valid between Connect and the next Open. The tied group exists on the first and the last stage
   // of a tied model with several stages, and is null elsewhere.

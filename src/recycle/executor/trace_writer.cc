@@ -31,10 +31,11 @@ TraceWriter::~TraceWriter() {
 void TraceWriter::Write(const ExecutedAction& executed) {
   if (file_ < 0) return;
   const std::string line =
-      fmt::format(R"({{"a":"{}","it":{},"g":{},"s":{},"e":{},"att":{}}})"
+      fmt::format(R"({{"a":"{}","it":{},"g":{},"s":{},"e":{},"att":{}{}}})"
                   "\n",
                   ToString(executed.action), executed.iteration + 1, executed.generation.value(),
-                  Microseconds(executed.start), Microseconds(executed.end), executed.attempt);
+                  Microseconds(executed.start), Microseconds(executed.end), executed.attempt,
+                  executed.regenerated ? R"(,"rg":1)" : "");
   const ssize_t written = write(file_, line.data(), line.size());
   if (written != static_cast<ssize_t>(line.size())) GiveUp(written < 0 ? errno : ENOSPC);
 }

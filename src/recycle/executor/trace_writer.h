@@ -4,7 +4,9 @@
 //   {"a":"0F1.3","it":5,"g":2,"s":81012345,"e":81013001,"att":1}
 //
 // a = action, it = iteration from 1, g = generation, s and e = start and end on the machine's
-// monotonic clock in us, att = how many times this iteration was begun, from 1.
+// monotonic clock in us, att = which generation, of those in which this worker worked at the
+// iteration, from 1. A line of an action that only makes a lost boundary tensor anew ends in
+// "rg":1.
 //
 // Appends. A file that cannot be written (a full disk) ends the trace with one log line; training
 // goes on. Belongs to the training thread.
@@ -26,6 +28,7 @@ struct ExecutedAction {
   TimePoint start;
   TimePoint end;
   int attempt = 1;
+  bool regenerated = false;
 };
 
 class TraceWriter {

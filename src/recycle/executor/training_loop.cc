@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
+#include <algorithm>
 
 #include "recycle/base/check.h"
 #include "recycle/base/log.h"
@@ -18,13 +18,37 @@ bool EndsGenerationOnly(const Status& status) {
 
 Status Interrupted() { return absl::AbortedError("interrupted between two actions"); }
 
+bool Contains(const std::vector<Action>& actions, const Action& action) {
+  return std::find(actions.begin(), actions.end(), action) != actions.end();
+}
+
+bool Steps(const WorkerSchedule& schedule) {
+  return std::any_of(schedule.actions.begin(), schedule.actions.end(),
+                     [](const Action& action) { return action.kind == ActionKind::kStep; });
+}
+
+// The highest version of all workers when the generation begins.
+int HighestVersion(const Resume& resume) {
+  if (resume.open.empty()) return resume.next_iteration;
+  const OpenIteration& last = resume.open.back();
+  const Schedule& workers = last.rest->workers;
+  return last.iteration + (std::all_of(workers.begin(), workers.end(), Steps) ? 0 : 1);
+}
+
+Status DoesNotFit(const Resume& resume, const std::string& why) {
+  return absl::InternalError(
+      fmt::format("Resume of generation {} does not fit: {}", resume.generation.value(), why));
+}
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingServices& services,
                            const BatchSource& batches, StageModel& model)
     : options_(options),
       services_(services),
-      runner_(options, model, batches, services.network, services.injector, services.clock),
+      log_(options.log_bytes, options.log_folder),
+      runner_(options,
+              {model, batches, services.network, services.injector, services.clock, log_, ledger_}),
       step_(options, model, services.network, services.injector),
       results_(options.parallel.data * options.micro_batches),
       trace_(options.trace_file) {
@@ -48,41 +72,54 @@ Status TrainingLoop::Run() {
 StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
   LogInfo("generation {}: {} live workers; {}", prepare.generation.value(), prepare.members.size(),
           prepare.reason);
+  runner_.ForgetRegenerated();
   RC_ASSIGN_OR_RETURN(Endpoints endpoints, services_.network.Open(prepare));
   services_.injector.At(FaultPoint::kRegroup, step_.version());
-  services_.control.Send(Ledger{.generation = prepare.generation,
-                                .version = step_.version(),
-                                .holds_norm = step_.holds_norm(),
-                                .endpoints = std::move(endpoints)});
+  services_.control.Send(MakeLedger(prepare.generation, std::move(endpoints)));
   RC_ASSIGN_OR_RETURN(Resume resume, services_.mailbox.WaitForResume());
   RC_RETURN_IF_ERROR(services_.network.Connect(resume));
   return resume;
 }
 
+Ledger TrainingLoop::MakeLedger(Generation generation, Endpoints endpoints) {
+  const std::vector<FrameKey> received = services_.network.Promise(generation);
+  std::map<int, IterationLedger> report =
+      ledger_.Report(received, log_.keys(), options_.micro_batches);
+  const bool holds_stage_part = step_.Holds(ReducedPart::kStage);
+  const bool holds_tied_part = step_.Holds(ReducedPart::kTied);
+  if (holds_stage_part || holds_tied_part) {
+    IterationLedger& current = report[step_.version()];
+    current.iteration = step_.version();
+    current.holds_stage_part = holds_stage_part;
+    current.holds_tied_part = holds_tied_part;
+  }
+  Ledger ledger{.generation = generation,
+                .version = step_.version(),
+                .holds_norm = step_.holds_norm(),
+                .owes_validation = owes_validation_,
+                .iterations = {},
+                .undo = {},
+                .endpoints = std::move(endpoints)};
+  for (auto& [iteration, entry] : report) ledger.iterations.push_back(std::move(entry));
+  return ledger;
+}
+
 Status TrainingLoop::RunGeneration(const Resume& resume) {
   plan_ = resume.plan;
-  const WorkerSchedule* schedule = FindWorker(plan_->workers, options_.worker);
-  const bool is_current = resume.iteration == step_.version();
-  const bool is_past = resume.finish_step && resume.iteration == step_.version() - 1;
-  if (schedule == nullptr || !(is_current || is_past)) {
-    return absl::InternalError(
-        fmt::format("Resume of generation {} does not fit: iteration {} at version {}, {} in plan",
-                    resume.generation.value(), resume.iteration, step_.version(),
-                    schedule == nullptr ? "absent" : "present"));
-  }
-  queue_ = &schedule->actions;
-  runner_.StartPlan(*plan_);
-  services_.progress.generation = resume.generation.value();
+  schedule_ = FindWorker(plan_->workers, options_.worker);
+  if (schedule_ == nullptr) return DoesNotFit(resume, "this worker is not in the plan");
+  routes_.emplace(*plan_, options_.worker.stage);
+  for (const OpenIteration& open : resume.open) RC_RETURN_IF_ERROR(SetOut(open));
+  services_.position.generation = resume.generation.value();
   services_.control.Send(Resumed{.generation = resume.generation});
-  LogInfo("generation {} runs: {} iteration {}", resume.generation.value(),
-          resume.finish_step ? "finishing" : "starting", resume.iteration + 1);
-  if (resume.finish_step) RC_RETURN_IF_ERROR(FinishStep(resume.iteration));
-  for (;;) {
-    step_.StartOver();
-    RC_RETURN_IF_ERROR(CloseLastIteration());
-    if (IsOver()) break;
-    RC_RETURN_IF_ERROR(RunIteration());
+  LogInfo("generation {} runs: {} open iterations, whole ones from {}", resume.generation.value(),
+          resume.open.size(), resume.next_iteration + 1);
+  RC_RETURN_IF_ERROR(RunOpenIterations(resume));
+  if (!IsOver() && step_.version() != resume.next_iteration) {
+    return DoesNotFit(resume, fmt::format("version {} where iteration {} begins", step_.version(),
+                                          resume.next_iteration));
   }
+  while (!IsOver()) RC_RETURN_IF_ERROR(RunWholeIteration());
   SendFinished();
   return OkStatus();
 }
@@ -91,57 +128,142 @@ bool TrainingLoop::IsOver() const {
   return step_.version() == options_.iterations || step_.stop_agreed();
 }
 
-Status TrainingLoop::FinishStep(int iteration) {
-  if (iteration < step_.version()) return step_.ValidateAgain();
-  for (const ActionKind kind : {ActionKind::kValidate, ActionKind::kStep}) {
-    const Action action{.kind = kind, .stage = options_.worker.stage, .micro_batch = {}};
-    RC_RETURN_IF_ERROR(RunAction(action));
+Status TrainingLoop::SetOut(const OpenIteration& open) {
+  const std::vector<StageId>& committed = open.rest->committed;
+  const bool is_open =
+      std::find(committed.begin(), committed.end(), options_.worker.stage) == committed.end();
+  if (is_open && open.iteration == step_.version()) step_.DiscardReduced();
+  for (const Resend& resend : open.resends) {
+    if (resend.from != options_.worker) continue;
+    RC_RETURN_IF_ERROR(runner_.Resend(resend.tensor, open.iteration, resend.to));
   }
   return OkStatus();
 }
 
-Status TrainingLoop::RunIteration() {
-  results_.Clear();
-  attempt_ = attempted_ == step_.version() ? attempt_ + 1 : 1;
-  attempted_ = step_.version();
-  for (const Action& action : *queue_) {
+// The validation pass comes right after the step. Here some workers may have made that step
+// earlier; whether all make the pass (again) then, is Resume's to say.
+Status TrainingLoop::RunOpenIterations(const Resume& resume) {
+  const int highest = HighestVersion(resume);
+  if (step_.version() == highest) {
+    RC_RETURN_IF_ERROR(
+        CloseLastIteration(resume.repeat_validation && IsValidationDue(highest - 1)));
+  }
+  for (const OpenIteration& open : resume.open) {
+    const int before = step_.version();
+    if (open.iteration > before) {
+      return DoesNotFit(resume, fmt::format("iteration {} at version {}", open.iteration, before));
+    }
+    RC_RETURN_IF_ERROR(RunRest(open));
+    const int after = step_.version();
+    if (after == before) continue;
+    const bool nobody_made_it_before = after > highest;
+    const bool all_pass = nobody_made_it_before || (after == highest && resume.repeat_validation);
+    RC_RETURN_IF_ERROR(CloseLastIteration(all_pass && IsValidationDue(after - 1)));
+  }
+  return OkStatus();
+}
+
+Status TrainingLoop::RunRest(const OpenIteration& open) {
+  const WorkerSchedule* own = FindWorker(open.rest->workers, options_.worker);
+  if (own == nullptr) return absl::InternalError("this worker is not in the rest of an iteration");
+  const Routes routes(*open.rest, options_.worker.stage);
+  runner_.SetRoutes(&routes);
+  BeginAttempt(open.iteration);
+  for (const Action& action : own->actions) {
+    if (services_.mailbox.interrupted()) return Interrupted();
+    RC_RETURN_IF_ERROR(RunRestAction(open, *own, action));
+  }
+  return OkStatus();
+}
+
+Status TrainingLoop::RunRestAction(const OpenIteration& open, const WorkerSchedule& own,
+                                   const Action& action) {
+  const std::vector<StageId>& committed = open.rest->committed;
+  const bool is_committed =
+      std::find(committed.begin(), committed.end(), action.stage) != committed.end();
+  if (open.iteration < step_.version()) {
+    if (action.kind != ActionKind::kValidate) {
+      return absl::InternalError(fmt::format("{} of iteration {} at version {}", ToString(action),
+                                             open.iteration + 1, step_.version()));
+    }
+    return Traced(action, open.iteration, /*regenerated=*/false,
+                  [&] { return Timed([&] { return step_.ValidateAgain(); }); });
+  }
+  if (is_committed && HasMicroBatch(action.kind)) {
+    const Action backward{ActionKind::kBackwardInput, action.stage, action.micro_batch};
+    return Traced(action, open.iteration, /*regenerated=*/true, [&] {
+      return runner_.Regenerate(action, open.iteration, Contains(own.actions, backward));
+    });
+  }
+  if (is_committed && action.kind == ActionKind::kReduceGrad) {
+    return Traced(action, open.iteration, /*regenerated=*/false, [&] {
+      return Timed([&]() -> Status {
+        for (const HandOver& hand_over : open.hand_overs) {
+          if (step_.Concerns(hand_over)) RC_RETURN_IF_ERROR(step_.TakePart(hand_over));
+        }
+        return OkStatus();
+      });
+    });
+  }
+  return RunAction(action);
+}
+
+Status TrainingLoop::RunWholeIteration() {
+  const int iteration = step_.version();
+  runner_.SetRoutes(&*routes_);
+  BeginAttempt(iteration);
+  for (const Action& action : schedule_->actions) {
     if (services_.mailbox.interrupted()) return Interrupted();
     RC_RETURN_IF_ERROR(RunAction(action));
   }
-  RC_CHECK(step_.version() == attempted_ + 1) << "the plan's queue has no STEP";
-  return OkStatus();
+  RC_CHECK(step_.version() == iteration + 1) << "the plan's queue has no STEP";
+  return CloseLastIteration(IsValidationDue(iteration));
+}
+
+void TrainingLoop::BeginAttempt(int iteration) {
+  attempts_.erase(attempts_.begin(), attempts_.lower_bound(step_.version() - 1));
+  ++attempts_[iteration];
 }
 
 Status TrainingLoop::RunAction(const Action& action) {
-  const int iteration = step_.version();
-  RC_ASSIGN_OR_RETURN(const ActionTimes times, Execute(action));
+  return Traced(action, step_.version(), /*regenerated=*/false, [&] {
+    return HasMicroBatch(action.kind) ? RunOnModel(action)
+                                      : Timed([&] { return RunStepAction(action.kind); });
+  });
+}
+
+Status TrainingLoop::Traced(const Action& action, int iteration, bool regenerated,
+                            const std::function<StatusOr<ActionTimes>()>& work) {
+  RC_ASSIGN_OR_RETURN(const ActionTimes times, work());
   trace_.Write({.action = action,
                 .iteration = iteration,
                 .generation = services_.network.generation(),
                 .start = times.start,
                 .end = times.end,
-                .attempt = attempt_});
+                .attempt = attempts_.at(iteration),
+                .regenerated = regenerated});
   return OkStatus();
 }
 
-StatusOr<ActionTimes> TrainingLoop::Execute(const Action& action) {
-  if (HasMicroBatch(action.kind)) {
-    RC_ASSIGN_OR_RETURN(ActionTimes times, runner_.Run(action, step_.version(), results_));
-    const double factor = services_.injector.SlowFactor();
-    if (factor > 1.0) {
-      const std::chrono::duration<double, std::nano> rest =
-          (factor - 1.0) * (times.end - times.start);
-      services_.mailbox.Pause(std::chrono::duration_cast<Duration>(rest));
-      times.end = services_.clock.Now();
-    }
-    return times;
+StatusOr<ActionTimes> TrainingLoop::RunOnModel(const Action& action) {
+  RC_ASSIGN_OR_RETURN(ActionTimes times, runner_.Run(action, step_.version(), results_));
+  const double factor = services_.injector.SlowFactor();
+  if (factor > 1.0) {
+    const std::chrono::duration<double, std::nano> rest =
+        (factor - 1.0) * (times.end - times.start);
+    services_.mailbox.Pause(std::chrono::duration_cast<Duration>(rest));
+    times.end = services_.clock.Now();
   }
+  return times;
+}
+
+StatusOr<ActionTimes> TrainingLoop::Timed(const std::function<Status()>& work) {
   const TimePoint start = services_.clock.Now();
-  RC_RETURN_IF_ERROR(ExecuteStepAction(action.kind));
+  RC_RETURN_IF_ERROR(work());
   return ActionTimes{.start = start, .end = services_.clock.Now()};
 }
 
-Status TrainingLoop::ExecuteStepAction(ActionKind kind) {
+Status TrainingLoop::RunStepAction(ActionKind kind) {
   switch (kind) {
     case ActionKind::kReduceGrad:
       return step_.Reduce(results_, services_.mailbox.stop_requested());
@@ -160,18 +282,28 @@ Status TrainingLoop::ExecuteStepAction(ActionKind kind) {
   return OkStatus();
 }
 
+// The iteration is closed with it: every live worker holds its reduced gradient and can step.
 void TrainingLoop::MakeStep() {
   unreported_ = step_.Step();
-  services_.progress.version = step_.version();
+  owes_validation_ = IsValidationDue(step_.version() - 1);
+  results_.Clear();
+  ledger_.DropBefore(step_.version());
+  log_.DropBefore(step_.version());
+  services_.network.DropBefore(step_.version());
+  services_.position.version = step_.version();
 }
 
-Status TrainingLoop::CloseLastIteration() {
-  const int iteration = step_.version() - 1;
+bool TrainingLoop::IsValidationDue(int iteration) const {
   const int every = options_.validate_every;
+  return iteration >= 0 && every > 0 && (iteration + 1) % every == 0;
+}
+
+Status TrainingLoop::CloseLastIteration(bool validate) {
   std::optional<double> validation_loss;
-  if (iteration >= 0 && every > 0 && (iteration + 1) % every == 0) {
-    RC_ASSIGN_OR_RETURN(validation_loss, ValidationLoss(iteration));
+  if (validate) {
+    RC_ASSIGN_OR_RETURN(validation_loss, ValidationLoss(step_.version() - 1));
   }
+  owes_validation_ = false;
   if (!unreported_.has_value()) return OkStatus();
   unreported_->generation = services_.network.generation();
   unreported_->validation_loss = validation_loss;
@@ -182,7 +314,8 @@ Status TrainingLoop::CloseLastIteration() {
 
 StatusOr<std::optional<double>> TrainingLoop::ValidationLoss(int iteration) {
   MicroBatchResults own(options_.parallel.data * options_.micro_batches);
-  for (const Action& action : *queue_) {
+  runner_.SetRoutes(&*routes_);
+  for (const Action& action : schedule_->actions) {
     if (action.kind != ActionKind::kForward) continue;
     if (services_.mailbox.interrupted()) return Interrupted();
     RC_RETURN_IF_ERROR(runner_.Evaluate(action, iteration, own));

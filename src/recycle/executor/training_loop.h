@@ -1,14 +1,18 @@
 // The life of a worker after its first Hello: regroup, run iterations, regroup again. An
 // interpreter of the plan's actions: it executes its worker's queue in exactly the given order.
 //
-// A generation: Prepare -> open endpoints, answer with the Ledger -> Resume -> connect -> either
-// finish step t everywhere (somebody has its norm), or begin iteration t from zeroed sums -> go on
-// until the next Prepare. While the loop waits or works, ControlMailbox interrupts it.
+// A generation: Prepare -> stop at the end of the running action, open endpoints, answer with the
+// Ledger -> Resume -> connect -> send again what Resume says -> the rest of each open iteration ->
+// whole iterations until the next Prepare. Nothing that was done is given up: stashes, sums, inbox
+// and log stay. While the loop waits or works, ControlMailbox interrupts it.
 //
 // Belongs to the training thread.
+// Source: section 3.1 of the protocol in docs/RECOVERY.md.
 #ifndef RECYCLE_EXECUTOR_TRAINING_LOOP_H_
 #define RECYCLE_EXECUTOR_TRAINING_LOOP_H_
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,14 +21,17 @@
 #include "recycle/base/exit_code.h"
 #include "recycle/base/status.h"
 #include "recycle/executor/action_runner.h"
+#include "recycle/executor/boundary.h"
+#include "recycle/executor/boundary_log.h"
 #include "recycle/executor/control_link.h"
 #include "recycle/executor/control_mailbox.h"
 #include "recycle/executor/executor_options.h"
 #include "recycle/executor/fault_injector.h"
+#include "recycle/executor/micro_batch_ledger.h"
 #include "recycle/executor/micro_batch_results.h"
 #include "recycle/executor/optimizer_step.h"
 #include "recycle/executor/peer_network.h"
-#include "recycle/executor/progress.h"
+#include "recycle/executor/position.h"
 #include "recycle/executor/trace_writer.h"
 #include "recycle/nn/stage_model.h"
 
@@ -36,7 +43,7 @@ struct TrainingServices {
   ControlMailbox& mailbox;
   PeerNetwork& network;
   FaultInjector& injector;
-  Progress& progress;
+  Position& position;
   const Clock& clock;
 };
 
@@ -53,31 +60,48 @@ class TrainingLoop {
  private:
   // Prepare -> Ledger -> Resume -> connected.
   StatusOr<Resume> Regroup(const Prepare& prepare);
+  Ledger MakeLedger(Generation generation, Endpoints endpoints);
   // Runs the generation until it ends; OK = all iterations are done.
   Status RunGeneration(const Resume& resume);
-  Status FinishStep(int iteration);
-  Status RunIteration();
+  // Before the first action: what is sent again, and parts of the gradient that are void.
+  Status SetOut(const OpenIteration& open);
+  Status RunOpenIterations(const Resume& resume);
+  Status RunRest(const OpenIteration& open);
+  Status RunRestAction(const OpenIteration& open, const WorkerSchedule& own, const Action& action);
+  Status RunWholeIteration();
   Status RunAction(const Action& action);
-  StatusOr<ActionTimes> Execute(const Action& action);
-  Status ExecuteStepAction(ActionKind kind);
+
+  // Runs `work` at `iteration` and writes it to the trace.
+  Status Traced(const Action& action, int iteration, bool regenerated,
+                const std::function<StatusOr<ActionTimes>()>& work);
+  StatusOr<ActionTimes> RunOnModel(const Action& action);
+  StatusOr<ActionTimes> Timed(const std::function<Status()>& work);
+  Status RunStepAction(ActionKind kind);
   void MakeStep();
-  // What is left of iteration `version` - 1: its validation loss, its report.
-  Status CloseLastIteration();
+  void BeginAttempt(int iteration);
+
+  // Is the validation pass after `iteration` due?
+  bool IsValidationDue(int iteration) const;
+  // What is left of iteration `version` - 1: its validation pass, its report.
+  Status CloseLastIteration(bool validate);
   StatusOr<std::optional<double>> ValidationLoss(int iteration);
   void SendFinished();
   bool IsOver() const;
 
   const ExecutorOptions& options_;
   const TrainingServices services_;
+  BoundaryLog log_;
+  MicroBatchLedger ledger_;
   ActionRunner runner_;
   OptimizerStep step_;
-  MicroBatchResults results_;
+  MicroBatchResults results_;  // of iteration `version`
   TraceWriter trace_;
-  std::shared_ptr<const Plan> plan_;
-  const std::vector<Action>* queue_ = nullptr;  // this worker's, in plan_
-  std::optional<IterationDone> unreported_;     // of the last stage
-  int attempt_ = 0;                             // at iteration `attempted_`
-  int attempted_ = -1;
+  std::shared_ptr<const Plan> plan_;          // of whole iterations
+  std::optional<Routes> routes_;              // of plan_
+  const WorkerSchedule* schedule_ = nullptr;  // this worker's, in plan_
+  std::optional<IterationDone> unreported_;   // of the last stage
+  bool owes_validation_ = false;              // the pass after iteration `version` - 1
+  std::map<int, int> attempts_;               // by iteration: generations that worked at it
 };
 
 }  // namespace recycle

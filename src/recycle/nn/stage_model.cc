@@ -148,7 +148,7 @@ void StageModel::BackwardWeight(int micro_batch, const LayerHook& hook) {
   in_flight_.erase(it);
 }
 
-void StageModel::ForgetMicroBatches() { in_flight_.clear(); }
+void StageModel::ForgetMicroBatch(int micro_batch) { in_flight_.erase(micro_batch); }
 
 void StageModel::ZeroGradients() {
   const WithoutAutograd guard;

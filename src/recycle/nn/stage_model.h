@@ -74,8 +74,9 @@ class StageModel {
   // W. Adds the micro-batch's gradients to the accumulators and drops its stash. I must have run.
   void BackwardWeight(int micro_batch, const LayerHook& hook);
 
-  // Drops every stash, whatever its state; the accumulators stay.
-  void ForgetMicroBatches();
+  // Drops what is kept of a micro-batch between its F and W, whatever its state; the accumulators
+  // stay. Nothing if it is not in flight.
+  void ForgetMicroBatch(int micro_batch);
   void ZeroGradients();
 
   // Bytes held for micro-batches in flight; a storage shared by several tensors counts once.

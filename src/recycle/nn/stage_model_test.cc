@@ -287,7 +287,10 @@ TEST(StageModelTest, MemoryShrinksAtIAndIsFreeAfterW) {
   pipeline.Forward(7);
   pipeline.Forward(8);
   EXPECT_EQ(first.StashBytes(), 2 * after_forward);
-  for (auto& stage : pipeline.stages()) stage->ForgetMicroBatches();
+  pipeline.BackwardInput(8);
+  for (auto& stage : pipeline.stages()) stage->ForgetMicroBatch(8);
+  EXPECT_EQ(first.StashBytes(), after_forward);
+  for (auto& stage : pipeline.stages()) stage->ForgetMicroBatch(7);
   EXPECT_EQ(first.StashBytes(), 0);
   pipeline.Run(7);  // a forgotten micro-batch may start again
 }
