@@ -123,44 +123,70 @@ void ExpectUnharmedResults(const Job& job, const JobOptions& options, int lost_w
   ExpectOnlyTheDeadsWorkRanAgain(job);
 }
 
+struct Account {
+  int parts = 0;  // F, I and W of the victim's share
+  int replayed = 0;
+  int rerouted = 0;
+};
+
+// What became of the share that `victim` had of `iteration`, by the trace.
+Account AccountFor(const std::map<Work, std::vector<Execution>>& executions, const Plan& plan,
+                   WorkerId victim, int iteration) {
+  Account account;
+  const WorkerSchedule* share = FindWorker(plan.workers, victim);
+  for (const Action& action : share->actions) {
+    if (!HasMicroBatch(action.kind)) continue;
+    for (const Action& part : PartsOf(action)) {
+      ++account.parts;
+      const std::vector<Execution>& by = executions.at({iteration, part});
+      if (by.back().worker == victim) continue;
+      ++(by.front().worker == victim ? account.replayed : account.rerouted);
+    }
+  }
+  return account;
+}
+
+int LastGenerationOf(WorkerId worker, const std::map<Work, std::vector<Execution>>& executions) {
+  int last = 0;
+  for (const auto& [work, by] : executions) {
+    for (const Execution& execution : by) {
+      if (execution.worker == worker) last = std::max(last, execution.generation);
+    }
+  }
+  return last;
+}
+
 // What the death of `victim` in `iteration` cost, from the trace and the plan files, against what
 // was announced.
 void ExpectExactAccounts(const Job& job, WorkerId victim, int iteration) {
   SCOPED_TRACE(fmt::format("{} died in iteration {}", ToString(victim), iteration));
   const std::map<Work, std::vector<Execution>> executions = Executions(job);
-  int last_generation = 0;
-  for (const auto& [work, by] : executions) {
-    for (const Execution& execution : by) {
-      if (execution.worker == victim) {
-        last_generation = std::max(last_generation, execution.generation);
-      }
-    }
-  }
-  const StatusOr<Plan> plan = ReadPlanFile(
-      (job.run_folder() / "plans" / fmt::format("g{}.json", last_generation)).string());
+  const int generation = LastGenerationOf(victim, executions);
+  const auto plan_file = [&](const std::string& name) {
+    return (job.run_folder() / "plans" / name).string();
+  };
+  const StatusOr<Plan> plan = ReadPlanFile(plan_file(fmt::format("g{}.json", generation)));
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const WorkerSchedule* share = FindWorker(plan->workers, victim);
-  ASSERT_NE(share, nullptr);
-  int parts = 0;
-  int replayed = 0;
-  int rerouted = 0;
-  for (const Action& action : share->actions) {
-    if (!HasMicroBatch(action.kind)) continue;
-    for (const Action& part : PartsOf(action)) {
-      ++parts;
-      const auto found = executions.find({iteration, part});
-      ASSERT_NE(found, executions.end()) << part;
-      const std::vector<Execution>& by = found->second;
-      const bool by_victim = by.front().worker == victim;
-      if (by.back().worker == victim) continue;
-      ++(by_victim ? replayed : rerouted);
-    }
-  }
-  EXPECT_TRUE(replayed + rerouted == parts || replayed + rerouted == 0)
-      << "all of it if its stage was open, nothing if it was committed: " << replayed << " + "
-      << rerouted << " of " << parts;
   for (const nlohmann::json& resumed : job.Events("resumed")) {
-    if (resumed.at("generation").get<int>() != last_generation + 1) continue;
+    if (resumed.at("generation").get<int>() != generation + 1) continue;
+    // Peers may have been in the next iteration; if nothing was open, the next one counts.
+    std::set<int> iterations;
+    for (const int t : {iteration, iteration + 1}) {
+      const std::string rest = plan_file(fmt::format("g{}_t{}.json", generation + 1, t));
+      if (std::filesystem::exists(rest)) iterations.insert(t);
+    }
+    if (iterations.empty()) iterations.insert(resumed.at("iteration").get<int>());
+    int replayed = 0;
+    int rerouted = 0;
+    for (const int t : iterations) {
+      const Account account = AccountFor(executions, *plan, victim, t);
+      const int moved = account.replayed + account.rerouted;
+      EXPECT_TRUE(moved == account.parts || moved == 0)
+          << "all of it if its stage was open, nothing if it was committed: " << moved << " of "
+          << account.parts << " in iteration " << t;
+      replayed += account.replayed;
+      rerouted += account.rerouted;
+    }
     EXPECT_EQ(resumed.at("replayed_actions"), replayed) << resumed;
     EXPECT_EQ(resumed.at("rerouted_actions"), rerouted) << resumed;
   }

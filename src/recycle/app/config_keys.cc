@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "recycle/app/config_values.h"
 #include "recycle/plan/nearest.h"
 
@@ -267,10 +265,13 @@ constexpr std::pair<const char*, std::int64_t> kByteUnits[] = {
 std::optional<std::int64_t> ParseBytes(std::string_view text) {
   std::int64_t unit_bytes = 1;
   for (const auto& [unit, bytes] : kByteUnits) {
-    if (absl::ConsumeSuffix(&text, unit)) unit_bytes = bytes;
+    if (!text.ends_with(unit)) continue;
+    text.remove_suffix(std::string_view(unit).size());
+    if (text.ends_with(' ')) text.remove_suffix(1);
+    unit_bytes = bytes;
+    break;
   }
-  const std::optional<std::int64_t> count =
-      ParseInteger<std::int64_t>(absl::StripTrailingAsciiWhitespace(text));
+  const std::optional<std::int64_t> count = ParseInteger<std::int64_t>(text);
   if (!count || *count < 0 || *count > kMostBytes / unit_bytes) return std::nullopt;
   return *count * unit_bytes;
 }

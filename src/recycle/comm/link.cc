@@ -8,14 +8,16 @@
 
 namespace recycle {
 
-StatusOr<std::shared_ptr<Link>> Link::Open(const std::shared_ptr<Device>& device,
-                                           std::size_t max_payload_bytes, Callbacks callbacks) {
+StatusOr<std::shared_ptr<PeerLink>> PeerLink::Open(const std::shared_ptr<Device>& device,
+                                                   std::size_t max_payload_bytes,
+                                                   Callbacks callbacks) {
   RC_ASSIGN_OR_RETURN(std::unique_ptr<Channel> channel, Channel::Open(device));
-  return std::shared_ptr<Link>(
-      new Link(std::move(channel), max_payload_bytes, std::move(callbacks)));
+  return std::shared_ptr<PeerLink>(
+      new PeerLink(std::move(channel), max_payload_bytes, std::move(callbacks)));
 }
 
-Link::Link(std::unique_ptr<Channel> channel, std::size_t max_payload_bytes, Callbacks callbacks)
+PeerLink::PeerLink(std::unique_ptr<Channel> channel, std::size_t max_payload_bytes,
+                   Callbacks callbacks)
     : max_payload_bytes_(max_payload_bytes),
       callbacks_(std::move(callbacks)),
       channel_(std::move(channel)),
@@ -25,29 +27,29 @@ Link::Link(std::unique_ptr<Channel> channel, std::size_t max_payload_bytes, Call
   }
 }
 
-Link::~Link() { Close(); }
+PeerLink::~PeerLink() { Close(); }
 
-void Link::Start(const std::string& peer_address) {
+void PeerLink::Start(const std::string& peer_address) {
   SetState(State::kConnecting, OkStatus());
   receiver_ = std::thread([this, peer_address] { RunReceiver(peer_address); });
 }
 
-Link::State Link::state() const {
+PeerLink::State PeerLink::state() const {
   const std::lock_guard lock(mutex_);
   return state_;
 }
 
-Status Link::error() const {
+Status PeerLink::error() const {
   const std::lock_guard lock(mutex_);
   return error_;
 }
 
-MeshCounters Link::counters() const {
+MeshCounters PeerLink::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;
 }
 
-Status Link::Send(OutgoingFrame frame, SendHook hook) {
+Status PeerLink::Send(OutgoingFrame frame, SendHook hook) {
   RC_CHECK(frame.payload != nullptr) << ToString(frame.key) << " has no payload";
   RC_CHECK(frame.payload->size() <= max_payload_bytes_)
       << ToString(frame.key) << " has " << frame.payload->size() << " bytes, a link carries "
@@ -61,7 +63,7 @@ Status Link::Send(OutgoingFrame frame, SendHook hook) {
   return OkStatus();
 }
 
-void Link::Close() {
+void PeerLink::Close() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -71,14 +73,14 @@ void Link::Close() {
   if (receiver_.joinable()) receiver_.join();
 }
 
-void Link::SetState(State state, Status error) {
+void PeerLink::SetState(State state, Status error) {
   const std::lock_guard lock(mutex_);
   state_ = state;
   error_ = std::move(error);
   wake_sender_.notify_one();
 }
 
-void Link::RunReceiver(const std::string& peer_address) {
+void PeerLink::RunReceiver(const std::string& peer_address) {
   Status status = channel_->Connect(peer_address);
   if (status.ok()) status = PostReceives();
   SetState(status.ok() ? State::kConnected : State::kBroken, status);
@@ -97,20 +99,20 @@ void Link::RunReceiver(const std::string& peer_address) {
   if (!closing) callbacks_.broken(std::string(status.message()));
 }
 
-Status Link::PostReceives() {
+Status PeerLink::PostReceives() {
   for (const std::unique_ptr<Slot>& slot : receive_slots_) RC_RETURN_IF_ERROR(slot->PostReceive());
   return OkStatus();
 }
 
 // Returns only an error.
-Status Link::ReceiveFrames() {
+Status PeerLink::ReceiveFrames() {
   while (true) {
     RC_ASSIGN_OR_RETURN(Frame frame, ReceiveFrame());
     callbacks_.received(std::move(frame));
   }
 }
 
-StatusOr<Frame> Link::ReceiveFrame() {
+StatusOr<Frame> PeerLink::ReceiveFrame() {
   FrameHeader header;
   std::vector<std::byte> payload;
   RC_RETURN_IF_ERROR(ReceiveMessage([&](std::span<const std::byte> message) -> Status {
@@ -135,7 +137,7 @@ StatusOr<Frame> Link::ReceiveFrame() {
   return frame;
 }
 
-Status Link::ReceiveMessage(
+Status PeerLink::ReceiveMessage(
     const std::function<Status(std::span<const std::byte> message)>& consume) {
   Slot& slot = *receive_slots_[next_slot_];
   RC_RETURN_IF_ERROR(slot.buffer.AwaitReceive());
@@ -144,14 +146,14 @@ Status Link::ReceiveMessage(
   return slot.PostReceive();
 }
 
-void Link::RunSender() {
+void PeerLink::RunSender() {
   while (std::optional<Outgoing> outgoing = NextOutgoing()) {
     if (!SendFrame(*outgoing).ok()) return;  // the receiver sees the same error and reports it
   }
 }
 
 // Blocks; nothing when the link has ended.
-std::optional<Link::Outgoing> Link::NextOutgoing() {
+std::optional<PeerLink::Outgoing> PeerLink::NextOutgoing() {
   std::unique_lock lock(mutex_);
   wake_sender_.wait(lock,
                     [&] { return closing_ || state_ == State::kBroken || !outgoing_.empty(); });
@@ -161,7 +163,7 @@ std::optional<Link::Outgoing> Link::NextOutgoing() {
   return outgoing;
 }
 
-Status Link::SendFrame(const Outgoing& outgoing) {
+Status PeerLink::SendFrame(const Outgoing& outgoing) {
   const std::vector<std::byte>& payload = *outgoing.frame.payload;
   const std::size_t first = outgoing.hook ? payload.size() / 2 : payload.size();
   std::byte* const memory = send_slot_.memory.get();
@@ -180,7 +182,7 @@ Status Link::SendFrame(const Outgoing& outgoing) {
   return OkStatus();
 }
 
-Status Link::SendMessage(std::size_t bytes) {
+Status PeerLink::SendMessage(std::size_t bytes) {
   RC_RETURN_IF_ERROR(send_slot_.buffer.PostSend(0, bytes));
   return send_slot_.buffer.AwaitSend();
 }

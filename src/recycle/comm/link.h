@@ -27,7 +27,7 @@
 
 namespace recycle {
 
-class Link {
+class PeerLink {
  public:
   enum class State { kOpened, kConnecting, kConnected, kBroken };
 
@@ -38,11 +38,12 @@ class Link {
   };
 
   // Error: kResourceExhausted.
-  static StatusOr<std::shared_ptr<Link>> Open(const std::shared_ptr<Device>& device,
-                                              std::size_t max_payload_bytes, Callbacks callbacks);
-  ~Link();
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  static StatusOr<std::shared_ptr<PeerLink>> Open(const std::shared_ptr<Device>& device,
+                                                  std::size_t max_payload_bytes,
+                                                  Callbacks callbacks);
+  ~PeerLink();
+  PeerLink(const PeerLink&) = delete;
+  PeerLink& operator=(const PeerLink&) = delete;
 
   const std::string& address() const { return channel_->address(); }
 
@@ -82,7 +83,7 @@ class Link {
   };
   static constexpr std::size_t kPostedReceives = 4;
 
-  Link(std::unique_ptr<Channel> channel, std::size_t max_payload_bytes, Callbacks callbacks);
+  PeerLink(std::unique_ptr<Channel> channel, std::size_t max_payload_bytes, Callbacks callbacks);
 
   void RunReceiver(const std::string& peer_address);
   Status PostReceives();

@@ -40,7 +40,7 @@ std::map<WorkerId, std::string> Mesh::Open(const std::vector<WorkerId>& peers) {
   for (const WorkerId peer : peers) {
     RC_CHECK(peer != self_) << "worker " << self_ << " cannot be its own peer";
     Close(peer);
-    StatusOr<std::shared_ptr<Link>> link = Link::Open(
+    StatusOr<std::shared_ptr<PeerLink>> link = PeerLink::Open(
         device_, max_payload_bytes_,
         {.settled =
              [this] {
@@ -60,17 +60,17 @@ std::map<WorkerId, std::string> Mesh::Open(const std::vector<WorkerId>& peers) {
 }
 
 Status Mesh::Connect(const std::map<WorkerId, std::string>& remote_addresses) {
-  std::map<WorkerId, std::shared_ptr<Link>> connecting;
+  std::map<WorkerId, std::shared_ptr<PeerLink>> connecting;
   for (const auto& [peer, address] : remote_addresses) {
-    const std::shared_ptr<Link> link = Find(peer);
+    const std::shared_ptr<PeerLink> link = Find(peer);
     RC_CHECK(link != nullptr) << "Connect to " << peer << " before Open";
-    if (link->state() != Link::State::kOpened) continue;
+    if (link->state() != PeerLink::State::kOpened) continue;
     link->Start(address);
     connecting[peer] = link;
   }
   const auto all_settled = [&] {
     return std::none_of(connecting.begin(), connecting.end(), [](const auto& entry) {
-      return entry.second->state() == Link::State::kConnecting;
+      return entry.second->state() == PeerLink::State::kConnecting;
     });
   };
   std::unique_lock lock(mutex_);
@@ -78,14 +78,14 @@ Status Mesh::Connect(const std::map<WorkerId, std::string>& remote_addresses) {
   const std::string why = abort_.ok() ? "the peer did not come" : std::string(abort_.message());
   lock.unlock();
   for (const auto& [peer, link] : connecting) {
-    if (link->state() == Link::State::kConnecting) link->Break(why);
+    if (link->state() == PeerLink::State::kConnecting) link->Break(why);
   }
   lock.lock();
   settled_.wait(lock, all_settled);
   if (!abort_.ok()) return abort_;
   std::string failures;
   for (const auto& [peer, link] : connecting) {
-    if (link->state() == Link::State::kConnected) continue;
+    if (link->state() == PeerLink::State::kConnected) continue;
     failures += (failures.empty() ? "no link to " : "; ") + ToString(peer) + ": " +
                 std::string(link->error().message());
   }
@@ -100,7 +100,7 @@ void Mesh::Abort(Status why) {
 }
 
 void Mesh::Close(WorkerId peer) {
-  const std::shared_ptr<Link> link = Find(peer);
+  const std::shared_ptr<PeerLink> link = Find(peer);
   if (link == nullptr) return;
   link->Close();
   const std::lock_guard lock(mutex_);
@@ -109,7 +109,7 @@ void Mesh::Close(WorkerId peer) {
 }
 
 Status Mesh::Send(WorkerId to, OutgoingFrame frame, SendHook hook) {
-  const std::shared_ptr<Link> link = Find(to);
+  const std::shared_ptr<PeerLink> link = Find(to);
   Status status = link == nullptr ? absl::UnavailableError("never opened, or closed")
                                   : link->Send(std::move(frame), std::move(hook));
   if (status.ok()) return status;
@@ -120,7 +120,7 @@ std::vector<WorkerId> Mesh::links() const {
   const std::lock_guard lock(mutex_);
   std::vector<WorkerId> peers;
   for (const auto& [peer, link] : links_) {
-    if (link->state() == Link::State::kConnected) peers.push_back(peer);
+    if (link->state() == PeerLink::State::kConnected) peers.push_back(peer);
   }
   return peers;
 }
@@ -133,12 +133,12 @@ MeshCounters Mesh::counters() const {
 }
 
 void Mesh::CutForTest(WorkerId peer) {
-  const std::shared_ptr<Link> link = Find(peer);
+  const std::shared_ptr<PeerLink> link = Find(peer);
   RC_CHECK(link != nullptr) << "no link to " << peer;
   link->Break("cut by a test");
 }
 
-std::shared_ptr<Link> Mesh::Find(WorkerId peer) const {
+std::shared_ptr<PeerLink> Mesh::Find(WorkerId peer) const {
   const std::lock_guard lock(mutex_);
   const auto found = links_.find(peer);
   return found == links_.end() ? nullptr : found->second;

@@ -31,7 +31,7 @@
 
 namespace recycle {
 
-class Link;
+class PeerLink;
 
 // Called in a link's sender thread when half of a frame's payload has gone out.
 using SendHook = std::function<void()>;
@@ -97,12 +97,12 @@ class Mesh {
   Inbox& inbox_;
   const OnLinkBroken on_link_broken_;
 
-  std::shared_ptr<Link> Find(WorkerId peer) const;
+  std::shared_ptr<PeerLink> Find(WorkerId peer) const;
 
   mutable std::mutex mutex_;
   std::condition_variable settled_;  // a link became connected or failed
   Status abort_;
-  std::map<WorkerId, std::shared_ptr<Link>> links_;
+  std::map<WorkerId, std::shared_ptr<PeerLink>> links_;
   MeshCounters closed_links_;  // totals of links that are gone
 };
 

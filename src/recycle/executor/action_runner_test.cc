@@ -7,6 +7,8 @@
 #include <cstring>
 #include <thread>
 
+#include "recycle/base/check.h"
+#include "recycle/base/clock.h"
 #include "recycle/testing/small_job.h"
 
 namespace recycle {
@@ -56,7 +58,7 @@ struct TestWorker {
   }
 
   const ExecutorOptions options;
-  SystemClock clock;
+  const Clock& clock = SystemClock();
   SilentLink control;
   BatchSource batches;
   StageModel model;
@@ -72,9 +74,7 @@ struct TestWorker {
 class ActionRunnerTest : public testing::Test {
  protected:
   ActionRunnerTest()
-      : job_(MakeCluster({.data = 2, .pipeline = 2, .micro_batches = 2, .dropout = 0.2},
-                         folder_.path())
-                 .executor),
+      : job_(MakeCluster(TwoByTwo(), folder_.path()).executor),
         first_(job_, Worker(0, 0), device_),
         last_(job_, Worker(0, 1), device_),
         peer_(job_, Worker(1, 1), device_) {
@@ -96,6 +96,14 @@ class ActionRunnerTest : public testing::Test {
       });
     }
     for (std::thread& thread : threads) thread.join();
+  }
+  static SmallJob TwoByTwo() {
+    SmallJob job;
+    job.data = 2;
+    job.pipeline = 2;
+    job.micro_batches = 2;
+    job.dropout = 0.2;
+    return job;
   }
   std::vector<TestWorker*> Workers() { return {&first_, &last_, &peer_}; }
 

@@ -140,27 +140,22 @@ Status TrainingLoop::SetOut(const OpenIteration& open) {
   return OkStatus();
 }
 
-// The validation pass comes right after the step. Here some workers may have made that step
-// earlier; whether all make the pass (again) then, is Resume's to say.
+// The validation pass comes right after a step, before anything else of the next iteration. After
+// the highest version's step, which some workers may have made earlier, all make it (again) if
+// Resume says so.
 Status TrainingLoop::RunOpenIterations(const Resume& resume) {
   const int highest = HighestVersion(resume);
-  if (step_.version() == highest) {
-    RC_RETURN_IF_ERROR(
-        CloseLastIteration(resume.repeat_validation && IsValidationDue(highest - 1)));
-  }
+  const bool repeat = resume.repeat_validation && IsValidationDue(highest - 1);
   for (const OpenIteration& open : resume.open) {
-    const int before = step_.version();
-    if (open.iteration > before) {
-      return DoesNotFit(resume, fmt::format("iteration {} at version {}", open.iteration, before));
+    if (open.iteration > step_.version()) {
+      return DoesNotFit(resume,
+                        fmt::format("iteration {} at version {}", open.iteration, step_.version()));
     }
+    if (open.iteration == highest) RC_RETURN_IF_ERROR(CloseLastIteration(repeat));
     RC_RETURN_IF_ERROR(RunRest(open));
-    const int after = step_.version();
-    if (after == before) continue;
-    const bool nobody_made_it_before = after > highest;
-    const bool all_pass = nobody_made_it_before || (after == highest && resume.repeat_validation);
-    RC_RETURN_IF_ERROR(CloseLastIteration(all_pass && IsValidationDue(after - 1)));
   }
-  return OkStatus();
+  const int version = step_.version();
+  return CloseLastIteration(version == highest ? repeat : IsValidationDue(version - 1));
 }
 
 Status TrainingLoop::RunRest(const OpenIteration& open) {
