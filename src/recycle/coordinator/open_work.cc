@@ -196,6 +196,7 @@ Ticks OpenWork::Remaining(const Member& member, int stage, int done) const {
 void OpenWork::AssignOpenStage(int stage) {
   const std::vector<std::int32_t>& peers = peers_[Size(stage)];
   std::vector<Ticks> whole;  // by peer: all of one micro-batch
+  whole.reserve(peers.size());
   for (const std::int32_t m : peers) whole.push_back(Remaining(members_[Size(m)], stage, 0));
   ForEachMicroBatch([&](MicroBatch b) {
     const Slot& slot = SlotAt(stage, b);

@@ -148,6 +148,11 @@ void RecoveryModel::Act(int w) {
   Advance(w);
 }
 
+std::optional<Action> RecoveryModel::Next(int w) const {
+  const Item* item = Head(At(w));
+  return item == nullptr ? std::nullopt : std::optional(item->action);
+}
+
 std::optional<Action> RecoveryModel::NextOwnAction(int w) const {
   const Item* item = Head(At(w));
   if (item == nullptr || item->regenerates || !HasMicroBatch(item->action.kind))
@@ -291,7 +296,18 @@ void RecoveryModel::MakeStep(int w, const Item& item) {
 void RecoveryModel::Close(int w, int first_kept) {
   Worker& worker = At(w);
   for (; worker.first_kept < first_kept; ++worker.first_kept) {
-    KeptOf(worker, worker.first_kept) = {};
+    const int t = worker.first_kept;
+    for (int other = 0; other < num_workers(); ++other) {
+      const Iteration& theirs = KeptOf(At(other), t);
+      const bool holds = At(other).version > t || (theirs.holds[kStagePart] &&
+                                                   (theirs.holds[kTiedPart] || !InTiedUnit(other)));
+      const bool is_member = At(other).alive && (members_ & Bit(other)) != 0;
+      if (InRounds(w) && is_member && !holds) {
+        Violate(fmt::format("worker {} closes iteration {}, but {} lacks its gradient",
+                            ToString(job_.Worker(w)), t, ToString(job_.Worker(other))));
+      }
+    }
+    KeptOf(worker, t) = {};
   }
 }
 

@@ -60,6 +60,8 @@ class RecoveryModel {
   // round of the reduction, the norm's arrival, or a step.
   bool CanAct(int worker) const;
   void Act(int worker);
+  // The next thing of its queue, whether or not it can run yet.
+  std::optional<Action> Next(int worker) const;
   // What Act will complete: an F, I or W that is no regeneration.
   std::optional<Action> NextOwnAction(int worker) const;
   // What Act and Resume have sent since.

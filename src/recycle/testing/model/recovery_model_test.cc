@@ -377,6 +377,82 @@ TEST_P(RecoveryScenario, TheSoleHolderHandsOverOrItsStageIsOpenAgain) {
   ExpectGoodEnd(driver, model, moment->seed);
 }
 
+// The sole holder must not walk on with its sum, whose bits the others may never see: it waits for
+// the commit round, dies, and the others reduce anew to other bits.
+TEST_P(RecoveryScenario, TheSoleHolderDoesNotWalkOn) {
+  ModelJob job = Job();
+  job.rounding = true;
+  const auto moment = FindMoment(job, [](const RecoveryModel& model) {
+    return Holds(model, k00, 0) && !Holds(model, k10, 0) && !model.CanAct(k00);
+  });
+  ASSERT_TRUE(moment.has_value());
+  ModelDriver driver(moment->job, {});
+  RecoveryModel model = moment->model;
+  driver.Regroup(model, {k00}, model.UnpromisedArrivals());
+  ExpectGoodEnd(driver, model, moment->seed);
+}
+
+// 0:0 waits in the all-reduce when 1:0 dies in it: its own sum is whole, and reduced once more. In
+// place it would be a mixture.
+TEST_P(RecoveryScenario, ABrokenAllReduceLeavesTheOwnSumWhole) {
+  for (const BrokenRules& rules : {BrokenRules{}, BrokenRules{.in_place_all_reduce = true}}) {
+    const auto moment = FindMoment(
+        Job(),
+        [](const RecoveryModel& model) {
+          const auto next = model.Next(k00);
+          return next && next->kind == ActionKind::kReduceGrad && !Holds(model, k00, 0) &&
+                 HasBegun(model, k00, 0, 0) && !Holds(model, k10, 0);
+        },
+        rules);
+    ASSERT_TRUE(moment.has_value());
+    ModelDriver driver(moment->job, rules);
+    RecoveryModel model = moment->model;
+    driver.Regroup(model, {k10}, {});
+    Prng prng(moment->seed);
+    driver.RunToEnd(model, prng);
+    EXPECT_EQ(driver.Problem(model).empty(), !rules.in_place_all_reduce) << driver.Problem(model);
+  }
+}
+
+// The all-reduce of stage 0 is complete, 0:0 has only not heard of it. Once its ledger has said
+// that it lacks the sum it must not obtain it any more.
+TEST_P(RecoveryScenario, ALedgerIsAPromise) {
+  const auto moment = FindMoment(Job(), [](const RecoveryModel& model) {
+    const auto next = model.Next(k00);
+    return next && next->kind == ActionKind::kReduceGrad && !Holds(model, k00, 0) &&
+           model.CanAct(k00);
+  });
+  ASSERT_TRUE(moment.has_value());
+  RecoveryModel model = moment->model;
+  model.Prepare(k00, Generation(2));
+  EXPECT_FALSE(model.CanAct(k00));
+  ModelDriver driver(moment->job, {});
+  driver.Regroup(model, {k11}, {});
+  ExpectGoodEnd(driver, model, moment->seed);
+}
+
+// The first stage has resumed, and its activations reach the second before that has: they wait
+// there.
+TEST_P(RecoveryScenario, MessagesOfTheNextGenerationWait) {
+  for (const bool dropped : {false, true}) {
+    const BrokenRules rules{.early_messages_dropped = dropped};
+    RecoveryModel model(Job(), rules);
+    for (int w = 0; w < model.num_workers(); ++w) model.Prepare(w, Generation(1));
+    recycle::Resume resume;
+    resume.generation = Generation(1);
+    resume.plan = std::make_shared<const Plan>(RandomWholePlan(Job(), {}, 1));
+    for (const int first : {k00, k10}) {
+      model.Resume(first, resume);
+      ModelDriver::RunUntilStuck(model, first);
+    }
+    for (const int second : {k01, k11}) model.Resume(second, resume);
+    Prng prng(1);
+    ModelDriver driver(Job(), rules);
+    driver.RunToEnd(model, prng);
+    EXPECT_EQ(driver.IsOver(model), !dropped);
+  }
+}
+
 // Stage 0 holds its own part but not the shared one when 1:1 dies: first and last stage are one
 // unit and both open.
 TEST_P(RecoveryScenario, TiedStagesAreDecidedAsOne) {
