@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "recycle/base/check.h"
-#include "recycle/plan/validate.h"
 #include "recycle/planner/job_testing.h"
 #include "recycle/planner/planner.h"
 #include "recycle/planner/strict_round_robin.h"
@@ -19,13 +17,7 @@ namespace {
 using testing::At;
 using testing::kReal;
 using testing::MakeRequest;
-
-double PeriodOf(const PlanRequest& request) {
-  const StatusOr<Plan> plan = MakePlan(request);
-  RC_CHECK(plan.ok()) << plan.status();
-  RC_CHECK(Validate(*plan).ok()) << Validate(*plan);
-  return ToUnits(*plan->period);
-}
+using testing::PeriodOf;
 
 // What zero-bubble's auto_schedule.py returns (best of its 8 option sets), its max_mem in units of
 // p.

@@ -207,9 +207,6 @@ Status UnexpectedWord(const CLI::App& app) {
   const bool is_option = !word.empty() && word.front() == '-';
   if (is_option) word = word.substr(0, word.find('='));
   const bool is_program = &command == &app;
-  if (command.get_name() == "plan" && word == "--profile") {
-    return absl::UnimplementedError("--profile is not built yet; state the durations with --cost");
-  }
   const std::string owner = is_program ? "recycle" : "recycle " + command.get_name();
   if (!is_option && !is_program) {
     return absl::InvalidArgumentError(

@@ -117,7 +117,6 @@ TEST_F(CommandLineTest, WhatIsNotBuiltYetSaysSo) {
     ExpectRefused({command, "--anything"}, {command, "is not built yet"});
   }
   ExpectRefused({"train", "job.yaml", "--resume"}, {"--resume is not built yet"});
-  ExpectRefused({"plan", "--profile", "profile.json"}, {"--profile is not built yet"});
   EXPECT_FALSE(train_.has_value());
 }
 
@@ -216,6 +215,53 @@ TEST_F(CommandLineTest, PlanPrintsTheFiguresOfThePapersExample) {
   const Result text = Run(words);
   EXPECT_THAT(text.out, HasSubstr("11 of 12 live, without 1:2"));
   EXPECT_THAT(text.out, HasSubstr("lower bound"));
+}
+
+// Measured costs, uneven and with capacities, as a profiler writes them.
+TEST_F(CommandLineTest, AProfileStatesTheCostsOfEveryStage) {
+  const std::string profile = ::testing::TempDir() + "/command_line_test_profile.json";
+  std::ofstream(profile) << R"({"unit": "ms", "send_forward": [0.5, 0.25], "send_backward": 0.5,
+    "stages": [{"forward": 3, "backward_input": 3, "backward_weight": 2, "activation_bytes": 100,
+                "deferred_bytes": 60, "capacity_bytes": 300},
+               {"forward": 2, "backward_input": 2.5, "backward_weight": 2, "activation_bytes": 80,
+                "capacity_bytes": 240, "state_bytes": 4000},
+               {"forward": 4, "backward_input": 4, "backward_weight": 3, "activation_bytes": 90,
+                "capacity_bytes": 200}]})";
+  const std::string file = ::testing::TempDir() + "/command_line_test_profiled.json";
+  const auto plan = [&](const std::string& costs, const Words& more) {
+    Words words = {"plan",           "--dp", "2",         "--pp", "3",
+                   "--microbatches", "6",    "--profile", costs,  "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = Run(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+  };
+  const nlohmann::json figures = plan(profile, {"--failed", "1:2", "--out", file});
+  EXPECT_EQ(figures.at("unit"), "ms");
+  EXPECT_GE(figures.at("period").get<double>(), 12 * 11.0);  // 0:2 does all of its stage
+  EXPECT_LE(figures.at("peak_activation").get<double>(), 300);
+  EXPECT_EQ(Run({"check", file}).code, 0);
+  EXPECT_EQ(plan(file, {"--failed", "1:2"}).at("period"), figures.at("period"));  // a plan's costs
+  EXPECT_LE(plan(profile, {"--failed", "1:2", "--memory-cap", "none"}).at("period"),
+            figures.at("period"));
+
+  const auto refused = [&](const Words& more, const Words& parts) {
+    Words words = {"plan", "--dp", "2", "--microbatches", "6"};
+    words.insert(words.end(), more.begin(), more.end());
+    ExpectRefused(words, parts);
+  };
+  refused({"--pp", "4", "--profile", profile}, {"--profile", "3 stages", "choice is --pp 3"});
+  refused({"--pp", "3", "--profile", profile, "--cost", "F=1"}, {"--profile", "--cost"});
+  refused({"--pp", "3", "--profile", profile, "--method", "zb-v"}, {"--profile", "send_forward"});
+  refused({"--pp", "3", "--profile", "/no/such.json"}, {"--profile", "/no/such.json"});
+  std::ofstream(profile) << R"({"stages": [{"forward": 1, "backward_inpt": 1}]})";
+  refused({"--pp", "1", "--profile", profile}, {"--profile", "backward_inpt", "backward_input"});
+  std::ofstream(profile) << R"({"stages": [{"forward": -1, "backward_input": 1,
+                                            "backward_weight": 1}]})";
+  refused({"--pp", "1", "--profile", profile}, {"--profile", "stages[0].forward", "-1"});
+  std::ofstream(profile) << R"({"stages": [{"forward": 1, "backward_input": 1,
+      "backward_weight": 1, "activation_bytes": 5, "capacity_bytes": 4}]})";
+  refused({"--pp", "1", "--profile", profile}, {"capacity_bytes of stage 0 is 4", "5"});
 }
 
 TEST_F(CommandLineTest, AStageWithoutWorkersIsNoBadUsage) {

@@ -35,15 +35,22 @@ void AddJobOptions(CLI::App& command, PlanArguments& arguments) {
   command
       .add_option("--slow", arguments.slow, "Stragglers and how many times slower, e.g. 1:2=1.5")
       ->type_name("PLACE=FACTOR");
+  CLI::Option* cost =
+      command
+          .add_option(
+              "--cost", arguments.cost,
+              "Durations, e.g. F=1,I=1,W=1,send=0,opt=0,allreduce=0; deferred=1 is the share of "
+              "an activation kept from I to W")
+          ->type_name("COSTS");
   command
-      .add_option(
-          "--cost", arguments.cost,
-          "Durations, e.g. F=1,I=1,W=1,send=0,opt=0,allreduce=0; deferred=1 is the share of "
-          "an activation kept from I to W")
-      ->type_name("COSTS");
+      .add_option("--profile", arguments.profile,
+                  "Costs per stage from a file: the object `costs` of a plan file, or a plan file")
+      ->type_name("FILE")
+      ->excludes(cost);
   command
       .add_option("--memory-cap", arguments.memory_cap,
-                  "Micro-batches a worker may hold: a number, 1f1b (PP - i at stage i), or none")
+                  "Micro-batches a worker may hold: a number, 1f1b (PP - i at stage i), or none; "
+                  "default: what the profile says, else none")
       ->type_name("CAP");
 }
 
@@ -88,8 +95,8 @@ void AddFailureOptions(CLI::App& command, PlanArguments& arguments) {
           ->type_name("FILE")
           ->excludes(all);
   for (const char* job :
-       {"--dp", "--pp", "--microbatches", "--tp", "--slow", "--cost", "--memory-cap", "--method",
-        "--no-decouple", "--no-stagger", "--virtual", "--affinity", "--normalize"}) {
+       {"--dp", "--pp", "--microbatches", "--tp", "--slow", "--cost", "--profile", "--memory-cap",
+        "--method", "--no-decouple", "--no-stagger", "--virtual", "--affinity", "--normalize"}) {
     table->excludes(command.get_option(job));  // the table knows its job
   }
   for (const char* single : {"--out", "--trace", "--html", "--text", "--export"}) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "recycle/app/memory_cap.h"
 #include "recycle/app/numbers.h"
+#include "recycle/plan/costs_json.h"
 #include "recycle/plan/nearest.h"
 #include "recycle/planner/cost_options.h"
 
@@ -57,10 +58,10 @@ Status CheckMethodName(const std::string& text) {
                   fmt::join(names, ", "), NearestName(text, names)));
 }
 
-StatusOr<CostProfile> CostsOf(const PlanArguments& arguments, const Parallelism& parallel) {
+StatusOr<CostProfile> CostsOfText(const std::string& text, const Parallelism& parallel) {
   UniformCosts uniform;
-  if (!arguments.cost.empty()) {
-    const StatusOr<UniformCosts> parsed = ParseUniformCosts(arguments.cost);
+  if (!text.empty()) {
+    const StatusOr<UniformCosts> parsed = ParseUniformCosts(text);
     if (!parsed.ok()) return Named("--cost", parsed.status());
     uniform = *parsed;
     if (uniform.deferred > 1) {
@@ -72,9 +73,32 @@ StatusOr<CostProfile> CostsOf(const PlanArguments& arguments, const Parallelism&
   }
   StatusOr<CostProfile> costs = MakeUniformProfile(uniform, parallel);
   if (!costs.ok()) return Named("--cost", costs.status());
+  return costs;
+}
+
+// The costs of a profile file, one entry per worker of a pipeline, spread over its virtual stages.
+StatusOr<CostProfile> CostsOfProfile(const std::string& path, const Parallelism& parallel) {
+  StatusOr<CostProfile> costs = ReadProfileFile(path);
+  if (!costs.ok()) return Named("--profile", costs.status());
+  if (costs->stages.size() != static_cast<std::size_t>(parallel.pipeline)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--profile: {} has costs of {} stages, but --pp is {}, and a profile has one entry per "
+        "worker of a pipeline; the nearest valid choice is --pp {}",
+        path, costs->stages.size(), parallel.pipeline, costs->stages.size()));
+  }
+  costs = SpreadOverVirtualStages(*costs, parallel);
+  if (!costs.ok()) return Named("--profile", costs.status());
+  return costs;
+}
+
+StatusOr<CostProfile> CostsOf(const PlanArguments& arguments, const Parallelism& parallel) {
+  const bool profiled = !arguments.profile.empty();
+  RC_ASSIGN_OR_RETURN(CostProfile costs, profiled ? CostsOfProfile(arguments.profile, parallel)
+                                                  : CostsOfText(arguments.cost, parallel));
+  if (arguments.memory_cap.empty()) return costs;
   RC_ASSIGN_OR_RETURN(const MemoryCap cap, ParseMemoryCap(arguments.memory_cap, "--memory-cap",
                                                           /*allow_auto=*/false));
-  RC_RETURN_IF_ERROR(ApplyMemoryCap(ToString(cap), parallel, *costs));
+  RC_RETURN_IF_ERROR(ApplyMemoryCap(ToString(cap), parallel, costs));
   return costs;
 }
 

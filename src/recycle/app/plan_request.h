@@ -1,6 +1,6 @@
 // What `recycle plan` is asked: its options as given, and the request they make.
 //
-// Pure.
+// Pure, but for reading the profile.
 #ifndef RECYCLE_APP_PLAN_REQUEST_H_
 #define RECYCLE_APP_PLAN_REQUEST_H_
 
@@ -25,7 +25,8 @@ struct PlanArguments {
   std::optional<int> failures;   // so many, wherever they do least harm
   std::optional<int> normalize;  // spread `failed`; the value: extra failures per stage allowed
   std::string cost;              // "F=1,I=1,W=1,send=0,opt=0,allreduce=0,deferred=1"
-  std::string memory_cap = "none";
+  std::string profile;           // a file with costs, instead of `cost`
+  std::string memory_cap;        // absent: as the profile says, none without one
   std::string method = "adaptive";
   bool no_decouple = false;
   bool no_stagger = false;
@@ -62,7 +63,7 @@ Status CheckFailureCount(const std::string& option, int failures, const Parallel
 
 // What the planner is asked, without `failures`, `normalize` and the table. Error:
 // kInvalidArgument, one sentence naming option, value, rule and nearest valid choice;
-// kUnimplemented for what is not built yet.
+// kNotFound for a profile that cannot be read.
 StatusOr<PlanRequest> PlanRequestOf(const PlanArguments& arguments);
 
 }  // namespace recycle

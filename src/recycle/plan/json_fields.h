@@ -1,5 +1,6 @@
 // Strict reading of JSON: every value has a path for messages ("costs.stages[2].forward"), objects
-// know their keys, nothing is converted silently. Used by plan_json.cc only.
+// know their keys, nothing is converted silently. Used by the readers of
+// plans, costs and plan tables.
 #ifndef RECYCLE_PLAN_JSON_FIELDS_H_
 #define RECYCLE_PLAN_JSON_FIELDS_H_
 
@@ -51,6 +52,21 @@ class JsonValue {
   const nlohmann::json* value_;
   std::string path_;
 };
+
+// Reads the list `key` of `owner` into `out`, an entry at a time; an absent key leaves it empty.
+template <typename T, typename Read>
+Status ReadOptionalList(const JsonValue& owner, std::string_view key, std::vector<T>& out,
+                        Read read) {
+  if (!owner.Has(key)) return OkStatus();
+  RC_ASSIGN_OR_RETURN(const JsonValue list, owner.Get(key));
+  RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> entries, list.List());
+  out.reserve(entries.size());
+  for (const JsonValue& entry : entries) {
+    RC_ASSIGN_OR_RETURN(T item, read(entry));
+    out.push_back(std::move(item));
+  }
+  return OkStatus();
+}
 
 }  // namespace recycle
 

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "recycle/base/file.h"
+#include "recycle/plan/costs_json.h"
 #include "recycle/plan/json_fields.h"
+#include "recycle/plan/json_text.h"
 
 namespace recycle {
 namespace {
@@ -18,30 +20,6 @@ constexpr std::string_view kFormatName = "recycle-plan/";
 constexpr int kFormatVersion = 1;
 
 // ---- Writing ----
-
-std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
-
-// Ticks as decimal units, exactly: 1050000 is "1.05".
-std::string Units(Ticks ticks) {
-  const char* sign = ticks < 0 ? "-" : "";
-  const Ticks size = std::abs(ticks);
-  std::string text = fmt::format("{}{}.{:06}", sign, size / kTicksPerUnit, size % kTicksPerUnit);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
-template <typename Items, typename Print>
-std::string ListText(const Items& items, Print print, std::string_view separator = ", ") {
-  std::string text = "[";
-  for (const auto& item : items) {
-    if (text.size() > 1) text += separator;
-    text += print(item);
-  }
-  return text + "]";
-}
 
 std::string WorkerText(WorkerId worker) {
   return fmt::format("[{}, {}]", worker.pipeline.value(), worker.stage.value());
@@ -59,38 +37,6 @@ std::string ParallelText(const Parallelism& parallel) {
                         parallel.placement == Placement::kV ? "v" : "interleaved");
   }
   return text + "}";
-}
-
-std::string StageText(const StageCosts& stage) {
-  std::string text = fmt::format(
-      R"({{"forward": {}, "backward_input": {}, "backward_weight": {}, "optimizer": {}, )"
-      R"("all_reduce": {}, "activation_bytes": {}, "deferred_bytes": {})",
-      Units(stage.forward), Units(stage.backward_input), Units(stage.backward_weight),
-      Units(stage.optimizer), Units(stage.all_reduce), stage.activation_bytes,
-      stage.deferred_bytes);
-  if (stage.capacity_bytes) text += fmt::format(R"(, "capacity_bytes": {})", *stage.capacity_bytes);
-  const std::pair<const char*, double> weights[] = {{"boundary_bytes", stage.boundary_bytes},
-                                                    {"parameter_bytes", stage.parameter_bytes},
-                                                    {"state_bytes", stage.state_bytes}};
-  for (const auto& [key, bytes] : weights) {
-    if (bytes != 0) text += fmt::format(R"(, "{}": {})", key, bytes);
-  }
-  return text + "}";
-}
-
-// One number when all boundaries are alike, else a list.
-std::string SendText(const std::vector<Ticks>& sends) {
-  const bool alike =
-      std::all_of(sends.begin(), sends.end(), [&](Ticks t) { return t == sends[0]; });
-  if (alike) return Units(sends.empty() ? 0 : sends[0]);
-  return ListText(sends, Units);
-}
-
-std::string CostsText(const CostProfile& costs) {
-  return fmt::format(R"({{"unit": {}, "send_forward": {}, "send_backward": {},
-  "stages": {}}})",
-                     Quoted(costs.unit), SendText(costs.send_forward),
-                     SendText(costs.send_backward), ListText(costs.stages, StageText, ",\n    "));
 }
 
 std::string SlowText(const SlowWorker& slow) {
@@ -124,10 +70,10 @@ std::string OptionalText(const Plan& plan) {
     add("committed", ListText(plan.committed, [](StageId s) { return std::to_string(s.value()); }));
   }
   if (!plan.copies.empty()) add("copies", ListText(plan.copies, CopyText));
-  if (plan.makespan) add("makespan", Units(*plan.makespan));
-  if (plan.period) add("period", Units(*plan.period));
-  if (plan.lower_bound) add("lower_bound", Units(*plan.lower_bound));
-  if (!plan.method.empty()) add("method", Quoted(plan.method));
+  if (plan.makespan) add("makespan", UnitsText(*plan.makespan));
+  if (plan.period) add("period", UnitsText(*plan.period));
+  if (plan.lower_bound) add("lower_bound", UnitsText(*plan.lower_bound));
+  if (!plan.method.empty()) add("method", QuotedJson(plan.method));
   return text;
 }
 
@@ -147,11 +93,6 @@ Status CheckFormat(const JsonValue& root) {
         "this program reads up to \"{}\"; update it, or write the plan again with it", current));
   }
   return value.Refuse(fmt::format("must be \"{}\"", current));
-}
-
-StatusOr<Ticks> ReadTicks(const JsonValue& value) {
-  RC_ASSIGN_OR_RETURN(const double units, value.Number());
-  return ToTicks(units, value.path());
 }
 
 // A stated figure: a sum of durations, so it may be larger than one.
@@ -182,21 +123,6 @@ StatusOr<std::vector<Action>> ReadActions(const JsonValue& value) {
     actions.push_back(*action);
   }
   return actions;
-}
-
-// Reads the list `key` of `owner` into `out`, an entry at a time; an absent key leaves it empty.
-template <typename T, typename Read>
-Status ReadOptionalList(const JsonValue& owner, std::string_view key, std::vector<T>& out,
-                        Read read) {
-  if (!owner.Has(key)) return OkStatus();
-  RC_ASSIGN_OR_RETURN(const JsonValue list, owner.Get(key));
-  RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> entries, list.List());
-  out.reserve(entries.size());
-  for (const JsonValue& entry : entries) {
-    RC_ASSIGN_OR_RETURN(T item, read(entry));
-    out.push_back(std::move(item));
-  }
-  return OkStatus();
 }
 
 StatusOr<Parallelism> ReadParallel(const JsonValue& value) {
@@ -234,74 +160,6 @@ StatusOr<PlanOptions> ReadOptions(const JsonValue& value) {
   RC_RETURN_IF_ERROR(read("decoupled", options.decoupled));
   RC_RETURN_IF_ERROR(read("staggered", options.staggered));
   return options;
-}
-
-StatusOr<StageCosts> ReadStage(const JsonValue& value) {
-  RC_RETURN_IF_ERROR(
-      value.CheckKeys({"forward", "backward_input", "backward_weight", "optimizer", "all_reduce",
-                       "activation_bytes", "deferred_bytes", "capacity_bytes", "boundary_bytes",
-                       "parameter_bytes", "state_bytes"}));
-  StageCosts stage;
-  const auto ticks = [&](std::string_view key, bool optional, Ticks& out) -> Status {
-    if (optional && !value.Has(key)) return OkStatus();
-    RC_ASSIGN_OR_RETURN(const JsonValue member, value.Get(key));
-    RC_ASSIGN_OR_RETURN(out, ReadTicks(member));
-    return OkStatus();
-  };
-  const auto bytes = [&](std::string_view key, double& out) -> Status {
-    if (!value.Has(key)) return OkStatus();
-    RC_ASSIGN_OR_RETURN(const JsonValue member, value.Get(key));
-    RC_ASSIGN_OR_RETURN(out, member.Number());
-    return OkStatus();
-  };
-  RC_RETURN_IF_ERROR(ticks("forward", false, stage.forward));
-  RC_RETURN_IF_ERROR(ticks("backward_input", false, stage.backward_input));
-  RC_RETURN_IF_ERROR(ticks("backward_weight", false, stage.backward_weight));
-  RC_RETURN_IF_ERROR(ticks("optimizer", true, stage.optimizer));
-  RC_RETURN_IF_ERROR(ticks("all_reduce", true, stage.all_reduce));
-  RC_RETURN_IF_ERROR(bytes("activation_bytes", stage.activation_bytes));
-  stage.deferred_bytes = stage.activation_bytes;
-  RC_RETURN_IF_ERROR(bytes("deferred_bytes", stage.deferred_bytes));
-  RC_RETURN_IF_ERROR(bytes("boundary_bytes", stage.boundary_bytes));
-  RC_RETURN_IF_ERROR(bytes("parameter_bytes", stage.parameter_bytes));
-  RC_RETURN_IF_ERROR(bytes("state_bytes", stage.state_bytes));
-  if (value.Has("capacity_bytes")) {
-    RC_RETURN_IF_ERROR(bytes("capacity_bytes", stage.capacity_bytes.emplace()));
-  }
-  return stage;
-}
-
-// One number for every boundary, or a list with one entry each; 0 if the key is absent.
-Status ReadSends(const JsonValue& costs, std::string_view key, std::size_t boundaries,
-                 std::vector<Ticks>& out) {
-  out.assign(boundaries, 0);
-  if (!costs.Has(key)) return OkStatus();
-  RC_ASSIGN_OR_RETURN(const JsonValue value, costs.Get(key));
-  if (value.is_number()) {
-    RC_ASSIGN_OR_RETURN(const Ticks ticks, ReadTicks(value));
-    out.assign(boundaries, ticks);
-    return OkStatus();
-  }
-  RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> entries, value.ListOf(boundaries));
-  for (std::size_t i = 0; i < boundaries; ++i) {
-    RC_ASSIGN_OR_RETURN(out[i], ReadTicks(entries[i]));
-  }
-  return OkStatus();
-}
-
-StatusOr<CostProfile> ReadCosts(const JsonValue& value) {
-  RC_RETURN_IF_ERROR(value.CheckKeys({"unit", "send_forward", "send_backward", "stages"}));
-  CostProfile costs;
-  if (value.Has("unit")) {
-    RC_ASSIGN_OR_RETURN(const JsonValue unit, value.Get("unit"));
-    RC_ASSIGN_OR_RETURN(costs.unit, unit.Text());
-  }
-  RC_RETURN_IF_ERROR(ReadOptionalList(value, "stages", costs.stages, ReadStage));
-  if (costs.stages.empty()) return value.Refuse("stages must have one entry per stage");
-  const std::size_t boundaries = costs.stages.size() - 1;
-  RC_RETURN_IF_ERROR(ReadSends(value, "send_forward", boundaries, costs.send_forward));
-  RC_RETURN_IF_ERROR(ReadSends(value, "send_backward", boundaries, costs.send_backward));
-  return costs;
 }
 
 StatusOr<SlowWorker> ReadSlow(const JsonValue& value) {
@@ -373,7 +231,7 @@ StatusOr<Plan> ReadPlan(const JsonValue& root) {
     RC_ASSIGN_OR_RETURN(plan.options, ReadOptions(options));
   }
   RC_ASSIGN_OR_RETURN(const JsonValue costs, root.Get("costs"));
-  RC_ASSIGN_OR_RETURN(plan.costs, ReadCosts(costs));
+  RC_ASSIGN_OR_RETURN(plan.costs, CostsFromJson(costs));
   RC_RETURN_IF_ERROR(ReadOptionalList(root, "slow", plan.slow, ReadSlow));
   RC_RETURN_IF_ERROR(ReadOptionalList(root, "initial", plan.initial, ReadInitial));
   RC_RETURN_IF_ERROR(ReadOptionalList(root, "committed", plan.committed, ReadStageId));
@@ -406,7 +264,7 @@ std::string PlanToJson(const Plan& plan) {
 )",
                      kFormatName, kFormatVersion, ParallelText(plan.parallel), plan.micro_batches,
                      ListText(plan.failed, WorkerText), plan.options.decoupled,
-                     plan.options.staggered, CostsText(plan.costs), OptionalText(plan),
+                     plan.options.staggered, CostsToJson(plan.costs), OptionalText(plan),
                      ListText(plan.workers, ScheduleText, ",\n  "));
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "recycle/plan/timeline.h"
@@ -24,17 +25,8 @@ using testing::At;
 using testing::FailPerStage;
 using testing::kReal;
 using testing::MakeRequest;
+using testing::PeriodOf;
 using testing::RandomRequest;
-
-double PeriodOf(const PlanRequest& request) {
-  const StatusOr<Plan> plan = MakePlan(request);
-  if (!plan.ok()) {
-    ADD_FAILURE() << plan.status();
-    return 0;
-  }
-  EXPECT_TRUE(Validate(*plan).ok()) << Validate(*plan);
-  return ToUnits(*plan->period);
-}
 
 // The paper's example with memory: no loss with twice 1F1B's, wherever the failure is.
 TEST(AdaptiveTest, RunningExampleUnderCapacities) {
@@ -98,6 +90,60 @@ TEST(AdaptiveTest, RandomJobsAreLegalNeverWorseThanNaiveAndAtLeastTheBound) {
   }
 }
 
+// A plan for more failures is legal for fewer: the workers that live after all have nothing to do.
+TEST(AdaptiveTest, PlansForMoreFailuresAreLegalForFewer) {
+  constexpr std::uint64_t kSeed = 31;
+  Prng prng(kSeed);
+  for (int trial = 0; trial < 100; ++trial) {
+    PlanRequest request = RandomRequest(prng, 6, 6, 12);
+    request.effort = Effort::kOnline;
+    StatusOr<Plan> plan = MakePlan(request);
+    if (!plan.ok()) continue;  // a capacity below one micro-batch
+    while (!plan->failed.empty()) {
+      const std::size_t revived = prng.Below(plan->failed.size());
+      plan->workers.push_back({.worker = plan->failed[revived], .actions = {}});
+      plan->failed.erase(plan->failed.begin() + static_cast<std::ptrdiff_t>(revived));
+    }
+    std::sort(plan->workers.begin(), plan->workers.end(),
+              [](const WorkerSchedule& a, const WorkerSchedule& b) { return a.worker < b.worker; });
+    AddStepActions(*plan);
+    EXPECT_TRUE(Validate(*plan).ok())
+        << "seed " << kSeed << " trial " << trial << ": " << Validate(*plan);
+    EXPECT_EQ(ComputeFigures(*plan)->period, *plan->period) << "trial " << trial;
+  }
+}
+
+// Whatever runs beside it: no state is shared, no clock is looked at.
+TEST(AdaptiveTest, ThreadsDoNotChangeAByte) {
+  Prng prng(6);
+  std::vector<PlanRequest> requests;
+  while (requests.size() < 6) {
+    PlanRequest request = RandomRequest(prng, 4, 4, 6);
+    if (MakeFlatJob(request).ok()) requests.push_back(std::move(request));
+  }
+  std::vector<Plan> alone;
+  for (const PlanRequest& request : requests) alone.push_back(MakePlan(request).value());
+  std::vector<Plan> together(requests.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t n = 0; n < requests.size(); ++n) {
+      threads.emplace_back([&, n] { together[n] = MakePlan(requests[n]).value(); });
+    }
+  }
+  EXPECT_EQ(alone, together);
+}
+
+// Micro-batches are named after the pipelines that run them: with one worker dead nobody whose home
+// lives moves, although chains of virtual pipelines know no homes.
+TEST(AdaptiveTest, VirtualPipelinesKeepMicroBatchesAtHome) {
+  PlanRequest request = MakeRequest(8, 4, 14, kReal, "8");
+  request.failed = {At(3, 1)};
+  const FlatJob job = MakeFlatJob(request).value();
+  const TimedOrder made = MakeAdaptive(job, Affinity::kPool, Effort::kOnline).value();
+  EXPECT_TRUE(CheckOrder(job, made.order).ok()) << CheckOrder(job, made.order);
+  EXPECT_EQ(made.moved, 0);
+}
+
 TEST(AdaptiveTest, EqualRequestsGiveEqualBytes) {
   Prng prng(5);
   for (int trial = 0; trial < 10; ++trial) {
@@ -120,9 +166,10 @@ TEST(AdaptiveTest, OrdersAndPlansAreTimedAlike) {
     const StatusOr<FlatJob> job = MakeFlatJob(request);
     if (!job.ok()) continue;
     const TimedOrder made = MakeAdaptive(*job, Affinity::kPool, Effort::kOnline).value();
-    const Plan plan = BuildPlan(request, *job, made.order).value();
-    EXPECT_EQ(*plan.period, made.figures.period) << "trial " << trial;
-    EXPECT_EQ(*plan.makespan, made.figures.makespan) << "trial " << trial;
+    const Plan plan = BuildPlan(request, *job, made.order, made.figures);
+    const PlanFigures judged = ComputeFigures(plan).value();
+    EXPECT_EQ(*plan.period, judged.period) << "trial " << trial;
+    EXPECT_EQ(*plan.makespan, judged.makespan) << "trial " << trial;
     EXPECT_TRUE(CheckOrder(*job, made.order).ok()) << CheckOrder(*job, made.order);
   }
 }

@@ -19,6 +19,13 @@ std::int64_t HowManyFit(double bytes, double piece, std::int64_t limit) {
                                   limit);
 }
 
+// ceil(bytes / piece), 0 at least; `limit` + 1 where pieces weigh nothing and bytes are needed.
+std::int64_t HowManyNeeded(double bytes, double piece, std::int64_t limit) {
+  if (bytes <= 0) return 0;
+  if (piece <= 0) return limit + 1;
+  return static_cast<std::int64_t>(std::ceil(std::min(bytes / piece, 1e15)));
+}
+
 // The least T in which workers that take `per_piece[w]` for a piece finish `pieces` of them.
 Ticks LeastTime(std::int64_t pieces, const std::vector<Ticks>& per_piece) {
   if (std::any_of(per_piece.begin(), per_piece.end(), [](Ticks t) { return t == 0; })) return 0;
@@ -120,21 +127,39 @@ class StageBounds {
                        [&](int k) { return job_.slow[At(job_.WorkerOf(i, k))] != first; });
   }
 
+  // The busiest worker runs n micro-batches. It can start `held` F's before its first I, and waits
+  // `idle` for that. Before its last F it must have freed memory by a I's and b W's; then the last
+  // micro-batch still has its way down and back, and the worker its other I's and W's. Whichever a
+  // the plan chooses, it takes at least the least of these times.
   Core CoreOf(int i, int live) const {
     if (UnevenSpeeds(i)) return UnevenCore(i);
     const StageCosts& costs = job_.stages[At(i)];
     const double capacity = job_.capacity[At(i)];
     const std::int64_t n = (job_.num_micro_batches + live - 1) / live;
     const std::int64_t held = HowManyFit(capacity, costs.activation_bytes, n);
-    const Ticks per_piece = forward_[At(i)] + chain_[At(i)] + weight_[At(i)];
-    const Ticks head = std::max<Ticks>(0, forward_[At(i)] + tail_[At(i)] - held * forward_[At(i)]);
-    std::int64_t open = 0;  // W's that may follow the last I
-    if (job_.decoupled) {
-      open = HowManyFit(capacity - (costs.activation_bytes - costs.deferred_bytes),
-                        costs.deferred_bytes, n);
+    const Ticks idle = std::max<Ticks>(0, forward_[At(i)] + tail_[At(i)] - held * forward_[At(i)]);
+    const double kept_by_input = job_.decoupled ? costs.deferred_bytes : 0;
+    const double freed_by_input = costs.activation_bytes - kept_by_input;
+    const double to_free =
+        std::isfinite(capacity) ? static_cast<double>(n) * costs.activation_bytes - capacity : 0;
+    const Ticks work = n * (forward_[At(i)] + chain_[At(i)] + weight_[At(i)]);
+    constexpr Ticks kNone = std::numeric_limits<Ticks>::max();
+    Core least{.whole = kNone, .to_last_input = kNone};
+    const std::int64_t fewest =
+        std::min(n - 1, HowManyNeeded(to_free, costs.activation_bytes, n));  // with as many W's
+    for (std::int64_t a = fewest; a < n; ++a) {
+      const double rest = to_free - static_cast<double>(a) * freed_by_input;
+      const std::int64_t b = std::min(a, HowManyNeeded(rest, kept_by_input, n));
+      const Ticks last_forward_end =
+          (a > 0 ? idle : 0) + n * forward_[At(i)] + a * chain_[At(i)] + b * weight_[At(i)];
+      const Ticks last_input_end = last_forward_end + tail_[At(i)] + chain_[At(i)];
+      const Ticks owed = (n - b) * weight_[At(i)];
+      least.to_last_input =
+          std::min(least.to_last_input, std::max(last_input_end, idle + work - owed));
+      least.whole = std::min(least.whole, std::max(last_input_end + weight_[At(i)], idle + work));
+      if (b == 0) break;  // with more I's before the last F, all of it only comes later
     }
-    const Ticks whole = n * per_piece + head;
-    return {.whole = whole, .to_last_input = whole - open * weight_[At(i)]};
+    return least;
   }
 
   Core UnevenCore(int i) const {
@@ -149,14 +174,16 @@ class StageBounds {
             .to_last_input = LeastTime(job_.num_micro_batches, without_weight)};
   }
 
-  // Little's law: capacity / deferred micro-batches at a time, a round trip each.
+  // Little's law: a round trip for each micro-batch, so many at a time as fit beside one whose F
+  // starts.
   Ticks Little(int i, int live) const {
     const StageCosts& costs = job_.stages[At(i)];
     if (costs.deferred_bytes <= 0 || !std::isfinite(job_.capacity[At(i)])) return 0;
     if (UnevenSpeeds(i)) return Chain(i);
     const std::int64_t n = (job_.num_micro_batches + live - 1) / live;
     const double least_held = job_.decoupled ? costs.deferred_bytes : costs.activation_bytes;
-    const std::int64_t at_once = HowManyFit(job_.capacity[At(i)], least_held, n);
+    const double beside = job_.capacity[At(i)] - costs.activation_bytes;
+    const std::int64_t at_once = std::min(n, 1 + HowManyFit(beside, least_held, n));
     return ((n + at_once - 1) / at_once) * RoundTrip(i) + Step(i);
   }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 #include "recycle/plan/timeline.h"
 #include "recycle/planner/job_testing.h"
@@ -31,6 +33,18 @@ TEST(BoundsTest, MatchesTheClosedFormsOfUnitTimes) {
   }
   // 1F1B's own memory: idle max(PP - 1, 2i).
   EXPECT_EQ(Bound(MakeRequest(1, 4, 8, "F=1", "1f1b")), 3 * 8 + 6);
+}
+
+// Stage 0 has room for PP micro-batches: its last F waits for n - PP W's, and the last
+// micro-batch's way down and back follows. With sends this is more than any stage's work and its
+// tail.
+TEST(BoundsTest, TheLastForwardWaitsForMemory) {
+  for (const auto& [send, bound] : {std::pair("0.05", 113.8), {"0.1", 116.8}, {"0.2", 122.8}}) {
+    const PlanRequest request =
+        MakeRequest(1, 16, 32, std::string("F=1,I=1.05,W=0.85,send=") + send, "16");
+    EXPECT_EQ(Bound(request), bound) << send;
+    EXPECT_EQ(ToUnits(*MakePlan(request)->period), bound) << send;
+  }
 }
 
 TEST(BoundsTest, SynchronousStepsCostTheWayToTheStage) {

@@ -89,7 +89,7 @@ StatusOr<ExactResult> SolveExact(const PlanRequest& request, const Clock& clock)
   const Ticks bound =
       Improve(job, MakeCandidates(job, request.affinity), request.time_limit, clock, best);
   ExactResult result;
-  RC_ASSIGN_OR_RETURN(result.plan, BuildPlan(request, job, best.best()->order));
+  result.plan = BuildPlan(request, job, best.best()->order, best.best()->figures);
   const Ticks period = *result.plan.period;
   result.optimal = bound >= period;
   result.plan.lower_bound = std::min(bound, period);

@@ -18,14 +18,7 @@ using testing::MakeRequest;
 
 double PeriodOf(PlanRequest request, Method method) {
   request.method = method;
-  const StatusOr<Plan> plan = MakePlan(request);
-  if (!plan.ok()) {
-    ADD_FAILURE() << plan.status();
-    return 0;
-  }
-  EXPECT_TRUE(Validate(*plan).ok()) << Validate(*plan);
-  EXPECT_LE(*plan->lower_bound, *plan->period);
-  return ToUnits(*plan->period);
+  return testing::PeriodOf(request);
 }
 
 PlanRequest VirtualRequest(int dp, int pp, int m, int stages_per_worker, Placement placement,

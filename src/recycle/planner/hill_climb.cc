@@ -107,7 +107,7 @@ DispatchRules RulesOf(const Recipe& recipe, const FlatJob& job, const SurrogateT
 }
 
 Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, std::uint64_t seed,
-                 BestOrder& best) {
+                 OrderJudge& judge) {
   const Ceilings ceilings = MakeCeilings(job);
   ListScheduler scheduler(job, MakeSurrogate(job, start.policy.surrogate), start.affinity);
   Mover mover(ceilings, scheduler.times(), HashKeys({seed, 4711}));
@@ -115,10 +115,10 @@ Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, std::uint64_
   Order order;
   DispatchRules current = FilledIn(RulesOf(start, job, scheduler.times()), ceilings);
   Ticks current_period = start.period;
-  for (int run = 0; run < runs && !best.AtBound(); ++run) {
+  for (int run = 0; run < runs && !judge.AtBound(); ++run) {
     const DispatchRules candidate = mover.Move(current);
     if (!scheduler.Run(candidate, order)) continue;
-    const Ticks period = best.Offer(order);
+    const Ticks period = judge.Offer(order);
     const Ticks threshold = current_period / (Ticks{250} * runs) * (runs - run);
     if (period > current_period + threshold) continue;
     current = candidate;

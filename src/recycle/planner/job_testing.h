@@ -8,6 +8,7 @@
 
 #include "recycle/base/check.h"
 #include "recycle/base/prng.h"
+#include "recycle/plan/validate.h"
 #include "recycle/planner/cost_options.h"
 #include "recycle/planner/planner.h"
 
@@ -38,6 +39,16 @@ inline void FailPerStage(PlanRequest& request, const std::vector<int>& failures)
       request.failed.push_back(At(request.parallel.data - 1 - f, i));
     }
   }
+}
+
+// The period of the request's plan, in units. There must be one, it must be legal, and its bound
+// not above its period.
+inline double PeriodOf(const PlanRequest& request) {
+  const StatusOr<Plan> plan = MakePlan(request);
+  RC_CHECK(plan.ok()) << plan.status();
+  RC_CHECK(Validate(*plan).ok()) << Validate(*plan);
+  RC_CHECK(*plan->lower_bound <= *plan->period) << *plan->lower_bound << " " << *plan->period;
+  return ToUnits(*plan->period);
 }
 
 // A random job of at most the given sizes: any failures that leave every stage a live worker,

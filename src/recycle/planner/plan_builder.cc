@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "recycle/plan/timeline.h"
 #include "recycle/planner/bounds.h"
 
 namespace recycle {
@@ -21,11 +20,15 @@ Plan PlanWithoutWorkers(const PlanRequest& request) {
   return plan;
 }
 
-StatusOr<Plan> BuildPlan(const PlanRequest& request, const FlatJob& job, const Order& order) {
+Plan BuildPlan(const PlanRequest& request, const FlatJob& job, const Order& order) {
+  return BuildPlan(request, job, order, EvaluateOrder(job, order));
+}
+
+Plan BuildPlan(const PlanRequest& request, const FlatJob& job, const Order& order,
+               const PlanFigures& figures) {
   Plan plan = PlanWithoutWorkers(request);
   plan.workers = ToSchedule(job, order);
   AddStepActions(plan);
-  RC_ASSIGN_OR_RETURN(const PlanFigures figures, ComputeFigures(plan));
   plan.makespan = figures.makespan;
   plan.period = figures.period;
   plan.lower_bound = LowerBound(job);

@@ -3,8 +3,8 @@
 #ifndef RECYCLE_PLANNER_PLAN_BUILDER_H_
 #define RECYCLE_PLANNER_PLAN_BUILDER_H_
 
-#include "recycle/base/status.h"
 #include "recycle/plan/plan.h"
+#include "recycle/plan/timeline.h"
 #include "recycle/planner/flat_job.h"
 #include "recycle/planner/order.h"
 #include "recycle/planner/planner.h"
@@ -14,8 +14,10 @@ namespace recycle {
 // The request's job as a plan without workers and figures.
 Plan PlanWithoutWorkers(const PlanRequest& request);
 
-// `job` is the request's; `order` is legal for it.
-StatusOr<Plan> BuildPlan(const PlanRequest& request, const FlatJob& job, const Order& order);
+// `job` is the request's; `order` is legal for it. `figures` are the order's, where they are known.
+Plan BuildPlan(const PlanRequest& request, const FlatJob& job, const Order& order);
+Plan BuildPlan(const PlanRequest& request, const FlatJob& job, const Order& order,
+               const PlanFigures& figures);
 
 }  // namespace recycle
 

@@ -12,6 +12,7 @@
 #include "recycle/plan/json_fields.h"
 #include "recycle/plan/plan_json.h"
 #include "recycle/planner/bounds.h"
+#include "recycle/planner/home_names.h"
 #include "recycle/planner/normalization.h"
 #include "recycle/planner/plan_builder.h"
 
@@ -73,11 +74,11 @@ nlohmann::json EntryToJson(const PlanTable::Entry& entry) {
   return json;
 }
 
-StatusOr<std::vector<int>> ReadWholes(const JsonValue& value, std::size_t size) {
+StatusOr<std::vector<int>> ReadWholes(const JsonValue& value, std::size_t size, int max) {
   RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> items, value.ListOf(size));
   std::vector<int> wholes;
   for (const JsonValue& item : items) {
-    RC_ASSIGN_OR_RETURN(const int whole, item.Whole());
+    RC_ASSIGN_OR_RETURN(const int whole, item.Whole(max));
     wholes.push_back(whole);
   }
   return wholes;
@@ -100,7 +101,7 @@ StatusOr<DispatchRules> ReadRules(const JsonValue& value, std::size_t num_stages
                                     {"drain_weights", &rules.drain_weights},
                                     {"max_weights", &rules.max_weights}}) {
     RC_ASSIGN_OR_RETURN(const JsonValue list, value.Get(key));
-    RC_ASSIGN_OR_RETURN(*limits, ReadWholes(list, num_stages));
+    RC_ASSIGN_OR_RETURN(*limits, ReadWholes(list, num_stages, DispatchRules::kUnlimited));
   }
   RC_ASSIGN_OR_RETURN(rules.forward_lookahead, ReadTickCount(value, "forward_lookahead"));
   RC_ASSIGN_OR_RETURN(rules.weight_lookahead, ReadTickCount(value, "weight_lookahead"));
@@ -113,7 +114,8 @@ StatusOr<int> ReadWhole(const JsonValue& owner, std::string_view key, int max) {
 }
 
 StatusOr<Policy> ReadPolicy(const JsonValue& value, int surrogate) {
-  RC_ASSIGN_OR_RETURN(const std::vector<int> numbers, ReadWholes(value, 6));
+  constexpr int kMostThousandths = 1'000'000;  // no policy has more, and products stay in range
+  RC_ASSIGN_OR_RETURN(const std::vector<int> numbers, ReadWholes(value, 6, kMostThousandths));
   if (numbers[3] > static_cast<int>(DrainRule::kHalfStage)) {
     return value.Refuse("must have 0, 1 or 2 as its fourth number");
   }
@@ -315,7 +317,8 @@ StatusOr<Plan> PlanTable::Expand(const std::vector<WorkerId>& failed) const {
   request.failed = failed;
   RC_ASSIGN_OR_RETURN(const FlatJob job, MakeFlatJob(request));
   RC_ASSIGN_OR_RETURN(const Entry* entry, EntryFor(job));
-  return BuildPlan(request, job, ExpandTemplate(job, orders_[At(entry->failures)]));
+  return BuildPlan(request, job,
+                   WithHomeNames(job, ExpandTemplate(job, orders_[At(entry->failures)])));
 }
 
 Status PlanTable::CheckLine(int failures) const {

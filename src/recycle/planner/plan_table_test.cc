@@ -7,6 +7,8 @@
 
 #include "recycle/base/prng.h"
 #include "recycle/plan/report.h"
+#include "recycle/plan/timeline.h"
+#include "recycle/plan/validate.h"
 #include "recycle/planner/job_testing.h"
 #include "recycle/planner/normalization.h"
 
@@ -30,6 +32,25 @@ TEST(PlanTableTest, EveryLineIsLegalMonotoneAndNoFasterThanItsBound) {
     EXPECT_GE(line.period, before) << failures;
     EXPECT_GE(line.period, line.lower_bound) << failures;
     before = line.period;
+  }
+}
+
+// The paper's largest job, 2,048 workers and up to 512 of them dead: lines drawn at random expand
+// to whole plans that the checker of plan files accepts, no slower than the line says.
+TEST(PlanTableTest, LinesOfThePapersLargestJobExpand) {
+  constexpr std::uint64_t kSeed = 2048;
+  constexpr int kLines = 50;
+  const PlanTable table = PlanTable::Make(MakeRequest(32, 64, 64, kReal, "64"), 512).value();
+  EXPECT_EQ(table.entries().size(), 9U);
+  Prng prng(kSeed);
+  for (int n = 0; n < kLines; ++n) {
+    const auto failures = static_cast<int>(prng.Below(513));
+    const TableLine line = table.Line(failures);
+    const Plan plan = table.ExpandCount(failures).value();
+    ASSERT_TRUE(Validate(plan).ok()) << failures << " failures: " << Validate(plan);
+    EXPECT_EQ(plan.failed.size(), static_cast<std::size_t>(failures));
+    EXPECT_LE(ComputeFigures(plan)->period, line.period) << failures << " failures";
+    EXPECT_GE(line.period, line.lower_bound) << failures << " failures";
   }
 }
 

@@ -100,12 +100,9 @@ StatusOr<Order> MakeZbV(FlatJob job) {
   return ExpandTemplate(job, single.order);
 }
 
+// The order of a method that makes one without timing it.
 StatusOr<Order> MakeOrder(const PlanRequest& request, const FlatJob& job) {
   switch (request.method) {
-    case Method::kAdaptive: {
-      RC_ASSIGN_OR_RETURN(TimedOrder timed, MakeAdaptive(job, request.affinity, request.effort));
-      return std::move(timed.order);
-    }
     case Method::kGPipe:
       return MakeGPipe(job);
     case Method::kOneFOneB:
@@ -120,10 +117,11 @@ StatusOr<Order> MakeOrder(const PlanRequest& request, const FlatJob& job) {
       return MakeZbH2(job);
     case Method::kZbV:
       return MakeZbV(job);
+    case Method::kAdaptive:
     case Method::kExact:
       break;
   }
-  return absl::InternalError("method exact makes whole plans");
+  return absl::InternalError("methods adaptive and exact time what they make");
 }
 
 // Each worker's stages in one; the sends are those between the lowest stages.
@@ -186,6 +184,10 @@ StatusOr<Plan> MakePlan(const PlanRequest& request) {
     return std::move(result.plan);
   }
   RC_ASSIGN_OR_RETURN(const FlatJob job, MakeFlatJob(effective));
+  if (request.method == Method::kAdaptive) {
+    RC_ASSIGN_OR_RETURN(const TimedOrder best, MakeAdaptive(job, request.affinity, request.effort));
+    return BuildPlan(effective, job, best.order, best.figures);
+  }
   RC_ASSIGN_OR_RETURN(const Order order, MakeOrder(effective, job));
   return BuildPlan(effective, job, order);
 }

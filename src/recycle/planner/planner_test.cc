@@ -18,18 +18,8 @@ using ::testing::HasSubstr;
 using testing::kReal;
 using testing::kUnit;
 using testing::MakeRequest;
+using testing::PeriodOf;
 using testing::RandomRequest;
-
-double PeriodOf(const PlanRequest& request) {
-  const StatusOr<Plan> plan = MakePlan(request);
-  if (!plan.ok()) {
-    ADD_FAILURE() << plan.status();
-    return 0;
-  }
-  EXPECT_TRUE(Validate(*plan).ok()) << Validate(*plan);
-  EXPECT_LE(*plan->lower_bound, *plan->period);
-  return ToUnits(*plan->period);
-}
 
 // The paper's figures 2 to 6: 3 pipelines, 4 stages, 6 micro-batches, worker 1:2 dead.
 TEST(PlannerTest, ReproducesThePapersRunningExample) {

@@ -28,11 +28,11 @@ std::vector<Recipe> RecipeBook::Sorted() const {
 }
 
 void TryPolicies(const FlatJob& job, Affinity affinity, std::span<const Policy> policies,
-                 BestOrder& best, RecipeBook& book) {
+                 OrderJudge& judge, RecipeBook& book) {
   std::array<std::unique_ptr<ListScheduler>, kNumSurrogates> schedulers;
   Order order;
   for (const Policy& policy : policies) {
-    if (best.AtBound()) return;
+    if (judge.AtBound()) return;
     if (IsRedundantSurrogate(job, policy.surrogate)) continue;
     auto& scheduler = schedulers[static_cast<std::size_t>(policy.surrogate)];
     if (scheduler == nullptr) {
@@ -43,30 +43,28 @@ void TryPolicies(const FlatJob& job, Affinity affinity, std::span<const Policy> 
     book.Add({.affinity = affinity,
               .policy = policy,
               .climbed = std::nullopt,
-              .period = best.Offer(order)});
+              .period = judge.Offer(order)});
   }
 }
 
-void ClimbFromAll(const FlatJob& job, BestOrder& best, RecipeBook& book) {
+void ClimbFromAll(const FlatJob& job, int runs, OrderJudge& judge, RecipeBook& book) {
   constexpr std::size_t kLeaders = 2;
-  const int runs = RunBudget(job);
   const int first_runs = std::max(1, runs / 6);
-  for (const Recipe& start : book.Sorted()) book.Add(HillClimb(job, start, first_runs, 0, best));
+  for (const Recipe& start : book.Sorted()) book.Add(HillClimb(job, start, first_runs, 0, judge));
   std::vector<Recipe> leaders = book.Sorted();
   leaders.resize(std::min(leaders.size(), kLeaders));
-  for (const Recipe& start : leaders) book.Add(HillClimb(job, start, runs, 1, best));
+  for (const Recipe& start : leaders) book.Add(HillClimb(job, start, runs, 1, judge));
 }
 
-int RunBudget(const FlatJob& job) {
-  constexpr std::int64_t kRuns = 600;
-  constexpr std::int64_t kActions = 10'000;
-  const auto actions = static_cast<std::int64_t>(job.num_actions());
+int RunBudget(std::size_t actions) {
+  constexpr std::size_t kRuns = 600;
+  constexpr std::size_t kActions = 10'000;
   return static_cast<int>(kRuns * kActions / std::max(actions, kActions));
 }
 
-std::span<const Policy> GridSample(const FlatJob& job) {
+std::span<const Policy> GridSample(int runs) {
   const std::span<const Policy> grid(GridPolicies());
-  return grid.first(static_cast<std::size_t>(RunBudget(job) / 3));
+  return grid.first(std::min(grid.size(), static_cast<std::size_t>(runs / 3)));
 }
 
 }  // namespace recycle
