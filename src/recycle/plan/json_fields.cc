@@ -16,6 +16,7 @@ using nlohmann::json;
 // keys that are given twice, of which a DOM would silently keep one.
 class ErrorFinder : public nlohmann::json_sax<json> {
  public:
+  explicit ErrorFinder(std::string_view text) : text_(text) {}
   bool null() override { return true; }
   bool boolean(bool /*value*/) override { return true; }
   bool number_integer(number_integer_t /*value*/) override { return true; }
@@ -52,19 +53,24 @@ class ErrorFinder : public nlohmann::json_sax<json> {
     const std::string_view what = error.what();
     const bool cut_off = what.find("unexpected end of input") != std::string_view::npos;
     message_ =
-        fmt::format("not JSON at byte {}{}", position,
+        fmt::format("not JSON at byte {}, line {}{}", position, LineOf(position),
                     cut_off ? ": the text is cut off" : " near '" + Printable(last_token) + "'");
     return false;
   }
   const std::string& message() const { return message_; }
 
  private:
+  std::ptrdiff_t LineOf(std::size_t position) const {
+    const std::string_view before = text_.substr(0, position);
+    return 1 + std::count(before.begin(), before.end(), '\n');
+  }
   static std::string Printable(std::string_view token) {
     std::string text;
     for (const char c : token.substr(0, 40)) text += c >= ' ' && c <= '~' ? c : '?';
     return text;
   }
 
+  std::string_view text_;
   std::string message_;
   std::vector<std::vector<std::string>> keys_;
 };
@@ -72,7 +78,7 @@ class ErrorFinder : public nlohmann::json_sax<json> {
 }  // namespace
 
 StatusOr<json> ParseJson(std::string_view text) {
-  ErrorFinder errors;
+  ErrorFinder errors(text);
   if (!json::sax_parse(text, &errors)) return absl::InvalidArgumentError(errors.message());
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }

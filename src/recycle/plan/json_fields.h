@@ -1,6 +1,5 @@
 // Strict reading of JSON: every value has a path for messages ("costs.stages[2].forward"), objects
-// know their keys, nothing is converted silently. Used by the readers of
-// plans, costs and plan tables.
+// know their keys, nothing is converted silently. Used by the readers of files.
 #ifndef RECYCLE_PLAN_JSON_FIELDS_H_
 #define RECYCLE_PLAN_JSON_FIELDS_H_
 
@@ -16,7 +15,8 @@
 
 namespace recycle {
 
-// Parses a whole document. Error: kInvalidArgument with the byte where it stops being JSON.
+// Parses a whole document. Error: kInvalidArgument with the byte and line where it stops being
+// JSON.
 StatusOr<nlohmann::json> ParseJson(std::string_view text);
 
 // A value and where it stands. Does not own the value. Every error is kInvalidArgument.
