@@ -78,17 +78,18 @@ struct KeyText {
 
 std::string WordsRule(const Words& words);
 
-template <typename Field>
-ConfigKey IntegerKey(KeyText text, Field field, IntegerRange range) {
-  const auto read = [path = text.path, field, range](const YAML::Node& value,
-                                                     JobConfig& config) -> Status {
-    RC_ASSIGN_OR_RETURN(const std::int64_t number, ReadInteger(path, value, range));
-    field(config) = static_cast<std::decay_t<decltype(field(config))>>(number);
+// The row of a member that `read_value(path, value)` reads; its `{}` in fmt is how YAML writes it.
+template <typename Field, typename ReadValue>
+ConfigKey MakeConfigKey(KeyText text, std::string rule, Field field, ReadValue read_value) {
+  const auto read = [path = text.path, field, read_value](const YAML::Node& value,
+                                                          JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(auto result, read_value(path, value));
+    field(config) = static_cast<std::decay_t<decltype(field(config))>>(std::move(result));
     return OkStatus();
   };
   const auto write = [field](const JobConfig& config) { return fmt::format("{}", field(config)); };
   return {std::move(text.path),
-          range.Rule(),
+          std::move(rule),
           std::move(text.unit),
           std::move(text.meaning),
           std::move(text.example),
@@ -97,61 +98,40 @@ ConfigKey IntegerKey(KeyText text, Field field, IntegerRange range) {
 }
 
 template <typename Field>
+ConfigKey IntegerKey(KeyText text, Field field, IntegerRange range) {
+  return MakeConfigKey(std::move(text), range.Rule(), field,
+                       [range](const std::string& path, const YAML::Node& value) {
+                         return ReadInteger(path, value, range);
+                       });
+}
+
+template <typename Field>
 ConfigKey RealKey(KeyText text, Field field, RealRange range) {
-  const auto read = [path = text.path, field, range](const YAML::Node& value,
-                                                     JobConfig& config) -> Status {
-    RC_ASSIGN_OR_RETURN(field(config), ReadReal(path, value, range));
-    return OkStatus();
-  };
-  const auto write = [field](const JobConfig& config) { return fmt::format("{}", field(config)); };
-  return {std::move(text.path),
-          range.Rule(),
-          std::move(text.unit),
-          std::move(text.meaning),
-          std::move(text.example),
-          read,
-          write};
+  return MakeConfigKey(std::move(text), range.Rule(), field,
+                       [range](const std::string& path, const YAML::Node& value) {
+                         return ReadReal(path, value, range);
+                       });
 }
 
 // A switch. `built` false: the feature behind true is not built yet.
 template <typename Field>
 ConfigKey BooleanKey(KeyText text, Field field, bool built = true) {
-  const auto read = [path = text.path, field, built](const YAML::Node& value,
-                                                     JobConfig& config) -> Status {
-    RC_ASSIGN_OR_RETURN(const bool on, ReadBoolean(path, value));
-    if (on && !built) return NotBuiltYet(path, "true", "false");
-    field(config) = on;
-    return OkStatus();
-  };
-  const auto write = [field](const JobConfig& config) {
-    return std::string(field(config) ? "true" : "false");
-  };
-  const std::string rule = built ? "true or false" : "true or false (true: not built yet)";
-  return {std::move(text.path),
-          rule,
-          std::move(text.unit),
-          std::move(text.meaning),
-          std::move(text.example),
-          read,
-          write};
+  return MakeConfigKey(std::move(text),
+                       built ? "true or false" : "true or false (true: not built yet)", field,
+                       [built](const std::string& path, const YAML::Node& value) -> StatusOr<bool> {
+                         RC_ASSIGN_OR_RETURN(const bool on, ReadBoolean(path, value));
+                         if (on && !built) return NotBuiltYet(path, "true", "false");
+                         return on;
+                       });
 }
 
 // One of some words.
 template <typename Field>
 ConfigKey WordKey(KeyText text, Field field, const Words& words) {
-  const auto read = [path = text.path, field, words](const YAML::Node& value,
-                                                     JobConfig& config) -> Status {
-    RC_ASSIGN_OR_RETURN(field(config), ReadWord(path, value, words));
-    return OkStatus();
-  };
-  const auto write = [field](const JobConfig& config) { return field(config); };
-  return {std::move(text.path),
-          WordsRule(words),
-          std::move(text.unit),
-          std::move(text.meaning),
-          std::move(text.example),
-          read,
-          write};
+  return MakeConfigKey(std::move(text), WordsRule(words), field,
+                       [words](const std::string& path, const YAML::Node& value) {
+                         return ReadWord(path, value, words);
+                       });
 }
 
 }  // namespace recycle

@@ -125,6 +125,14 @@ struct Refused {
   absl::StatusCode code = absl::StatusCode::kInvalidArgument;
 };
 
+// A value that is known but not built yet; `use` is what the message offers instead.
+Refused Unbuilt(std::string name, std::string override_text, const std::string& use) {
+  return {std::move(name), std::move(override_text), "not built yet; use " + use,
+          absl::StatusCode::kUnimplemented};
+}
+
+std::string NameOf(const ::testing::TestParamInfo<Refused>& info) { return info.param.name; }
+
 class RefusedOverrideTest : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(RefusedOverrideTest, SaysKeyValueRuleAndNearestValidChoice) {
@@ -135,8 +143,6 @@ TEST_P(RefusedOverrideTest, SaysKeyValueRuleAndNearestValidChoice) {
   EXPECT_THAT(message, HasSubstr(GetParam().sentence));
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
-
-constexpr absl::StatusCode kUnbuilt = absl::StatusCode::kUnimplemented;
 
 INSTANTIATE_TEST_SUITE_P(
     Types, RefusedOverrideTest,
@@ -163,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"beta_of_1", "optimizer.betas=[0.9, 1]", "optimizer.betas[1] is 1"},
         Refused{"bad_fault", "inject=[\"kill 1:1 at G\"]", "inject[0]: "},
         Refused{"no_value", "train.iterations", "--set train.iterations has no value"}),
-    [](const auto& info) { return info.param.name; });
+    NameOf);
 
 INSTANTIATE_TEST_SUITE_P(
     Ranges, RefusedOverrideTest,
@@ -188,35 +194,32 @@ INSTANTIATE_TEST_SUITE_P(
                 "data.vocabulary is 4096, but it must be 256 when data.tokenizer is bytes"},
         Refused{"floor_above_peak", "optimizer.min_lr=1",
                 "optimizer.min_lr is 1, but it must be at most optimizer.lr (0.0003)"},
+        Refused{"log_bytes", "resilience.log_bytes=1 GB",
+                "an integer of 0 or more, alone or with KiB, MiB or GiB"},
         Refused{"agents", "launch.agents=4", "the nearest valid choice is 3"},
         Refused{"fault_target", "inject=[\"kill 5:1 at F\"]", "5:1"}),
-    [](const auto& info) { return info.param.name; });
+    NameOf);
 
 INSTANTIATE_TEST_SUITE_P(
     NotBuiltYet, RefusedOverrideTest,
-    ::testing::Values(
-        Refused{"staggered", "schedule.staggered=true",
-                "schedule.staggered is true, which is not built yet; use false", kUnbuilt},
-        Refused{"reproducible", "train.reproducible=true", "not built yet", kUnbuilt},
-        Refused{"checkpoints", "checkpoint.every=50", "not built yet; use 0", kUnbuilt},
-        Refused{"respawn", "resilience.respawn=30", "not built yet; use never", kUnbuilt},
-        Refused{"snapshots", "resilience.snapshot_every=1", "not built yet; use auto", kUnbuilt},
-        Refused{"copy_speed", "resilience.copy_mb_per_s=100", "not built yet; use none", kUnbuilt},
-        Refused{"log_bytes", "resilience.log_bytes=1 GB",
-                "an integer of 0 or more, alone or with KiB, MiB or GiB"},
-        Refused{"etcd", "resilience.store=etcd://10.0.0.1:2379", "not built yet; use embedded",
-                kUnbuilt},
-        Refused{"cuda", "device.kind=cuda", "not built yet; use cpu", kUnbuilt},
-        Refused{"paced", "device.kind={paced: {profile: p.json}}", "not built yet; use cpu",
-                kUnbuilt},
-        Refused{"tensor", "parallel.tensor=2", "not built yet; use 1", kUnbuilt},
-        Refused{"llama", "model.architecture=llama", "not built yet; use gpt2", kUnbuilt},
-        Refused{"bf16", "train.precision=bf16", "not built yet; use fp32", kUnbuilt},
-        Refused{"sgd", "optimizer.name=sgd", "not built yet; use adamw", kUnbuilt},
-        Refused{"linear", "optimizer.schedule=linear", "not built yet; use cosine or constant",
-                kUnbuilt},
-        Refused{"zb_v", "schedule.method=zb-v", "not built yet", kUnbuilt}),
-    [](const auto& info) { return info.param.name; });
+    ::testing::Values(Refused{"staggered", "schedule.staggered=true",
+                              "schedule.staggered is true, which is not built yet; use false",
+                              absl::StatusCode::kUnimplemented},
+                      Unbuilt("reproducible", "train.reproducible=true", "false"),
+                      Unbuilt("checkpoints", "checkpoint.every=50", "0"),
+                      Unbuilt("respawn", "resilience.respawn=30", "never"),
+                      Unbuilt("snapshots", "resilience.snapshot_every=1", "auto"),
+                      Unbuilt("copy_speed", "resilience.copy_mb_per_s=100", "none"),
+                      Unbuilt("etcd", "resilience.store=etcd://10.0.0.1:2379", "embedded"),
+                      Unbuilt("cuda", "device.kind=cuda", "cpu"),
+                      Unbuilt("paced", "device.kind={paced: {profile: p.json}}", "cpu"),
+                      Unbuilt("tensor", "parallel.tensor=2", "1"),
+                      Unbuilt("llama", "model.architecture=llama", "gpt2"),
+                      Unbuilt("bf16", "train.precision=bf16", "fp32"),
+                      Unbuilt("sgd", "optimizer.name=sgd", "adamw"),
+                      Unbuilt("linear", "optimizer.schedule=linear", "cosine or constant"),
+                      Unbuilt("zb_v", "schedule.method=zb-v", "adaptive or gpipe")),
+    NameOf);
 
 TEST(JobConfigTest, ErrorsInTheFileNameItsLine) {
   const auto message = [](const std::string& yaml) {

@@ -11,6 +11,7 @@
 #include "recycle/base/check.h"
 #include "recycle/base/prng.h"
 #include "recycle/data/token_file.h"
+#include "recycle/planner/cost_options.h"
 
 namespace recycle {
 namespace {
@@ -24,15 +25,8 @@ std::vector<LayerRange> SplitEvenly(int layers, int stages) {
   return ranges;
 }
 
-CostProfile UnitCosts(int stages) {
-  CostProfile costs;
-  StageCosts stage;
-  stage.forward = stage.backward_input = stage.backward_weight = kTicksPerUnit;
-  stage.activation_bytes = stage.deferred_bytes = 1;
-  costs.stages.assign(static_cast<std::size_t>(stages), stage);
-  costs.send_forward.assign(static_cast<std::size_t>(stages) - 1, 0);
-  costs.send_backward = costs.send_forward;
-  return costs;
+CostProfile UnitCosts(const Parallelism& parallel) {
+  return MakeUniformProfile(UniformCosts{}, parallel).value();
 }
 
 MakePlanFunction Planner(const SmallJob& job) {
@@ -40,7 +34,7 @@ MakePlanFunction Planner(const SmallJob& job) {
     PlanRequest request;
     request.parallel = {.data = job.data, .pipeline = job.pipeline};
     request.micro_batches = job.micro_batches;
-    request.costs = UnitCosts(job.pipeline);
+    request.costs = UnitCosts(request.parallel);
     request.failed = failed;
     request.options = {.decoupled = true, .staggered = false};
     request.method = failed.empty() ? job.method : Method::kAdaptive;
@@ -149,7 +143,7 @@ Plan ShuffledPlan(const SmallJob& job, std::uint64_t seed) {
   plan.parallel = {.data = job.data, .pipeline = job.pipeline};
   plan.micro_batches = job.micro_batches;
   plan.options.staggered = false;
-  plan.costs = UnitCosts(job.pipeline);
+  plan.costs = UnitCosts(plan.parallel);
   std::map<WorkerId, std::vector<Action>> queues;
   for (const WorkerId worker : LiveWorkers(plan.parallel, {})) queues[worker];
   // Per micro-batch and stage: what is done (0 none, 1 F, 2 I, 3 W) and by whom.
