@@ -128,9 +128,68 @@ TEST(Recovery, NonNeighboursInTheRingAreWoken) {
   ExpectSurvived(job, {"kill 2:0 at all-reduce of iteration 4", "kill 4:0 at step of iteration 6"});
 }
 
+// The stage of the one is committed, that of the other is held open by a slow peer; then both are
+// dead, and with them the only logs of what passed between them.
+TEST(Recovery, ABoundaryTensorWhoseOnlyLogDiedIsRegenerated) {
+  struct Case {
+    const char* what;
+    std::vector<std::string> faults;
+    int regenerated;
+  };
+  const std::vector<Case> cases = {
+      {"a gradient, by F and I",
+       {"slow x300 0:0 at W of iteration 4 for 1s", "kill 1:1 at commit of iteration 4",
+        "kill 1:0 at regroup of iteration 4"},
+       2 * 2},
+      {"an activation, by F",
+       {"slow x300 0:1 at W of iteration 4 for 1s", "kill 1:0 at commit of iteration 4",
+        "kill 1:1 at regroup of iteration 4"},
+       2},
+  };
+  for (const Case& test : cases) {
+    SCOPED_TRACE(test.what);
+    SmallJob job;
+    job.data = 3;
+    job.pipeline = 2;
+    job.micro_batches = 2;
+    job.dropout = 0.1;
+    const ClusterResult result = ExpectSurvived(job, test.faults);
+    EXPECT_EQ(Killed(result).size(), 2U);
+    int regenerated = 0;
+    for (const AnnounceResumed& resumed : result.resumes)
+      regenerated += resumed.regenerated_actions;
+    EXPECT_EQ(regenerated, test.regenerated);
+  }
+}
+
+// Death before the last hop of the ring: its right neighbour lacks a piece of the sum, its left one
+// has them all. The one hands over to the other, and nothing of that stage runs again.
+TEST(Recovery, WhoHasTheReducedGradientHandsItOver) {
+  for (const int stage : {0, 1, 2}) {
+    SCOPED_TRACE(stage);
+    SmallJob job;
+    job.data = 3;
+    job.pipeline = 3;
+    job.micro_batches = 2;
+    job.tied = stage != 1;
+    job.faults = {fmt::format("kill 1:{} at all-reduce of iteration 4", stage)};
+    const TestFolder folder;
+    ClusterOptions options = MakeCluster(job, folder.path());
+    options.executor.all_reduce_fault_hop = 3;
+    ForkedCluster cluster(options);
+    const ClusterResult result = cluster.Run();
+    ExpectParity(job, result);
+    const auto executions = Executions(cluster, options.executor.parallel);
+    const Action weight{ActionKind::kBackwardWeight, StageId(stage), {PipelineId(1), 0}};
+    EXPECT_EQ(executions.at({4, weight}).back().worker, Worker(1, stage));
+  }
+}
+
 // Any workers at any points of any iterations, several in a row or at once; a stage keeps at least
 // one. A failing seed is named.
 TEST(Recovery, RandomDeathsCostNothingButTheirOwnWork) {
+  int deaths_met = 0;
+  int regenerated = 0;
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Prng prng(seed);
@@ -156,12 +215,16 @@ TEST(Recovery, RandomDeathsCostNothingButTheirOwnWork) {
                                      first + static_cast<int>(prng.Below(2))));
       }
     }
-    ExpectSurvived(job, faults);
+    const ClusterResult result = ExpectSurvived(job, faults);
+    deaths_met += static_cast<int>(Killed(result).size());
+    for (const AnnounceResumed& resumed : result.resumes)
+      regenerated += resumed.regenerated_actions;
     if (testing::Test::HasFailure()) {
       for (const std::string& fault : faults) ADD_FAILURE() << fault;
       break;
     }
   }
+  fmt::print("{} deaths, {} actions regenerated\n", deaths_met, regenerated);
 }
 
 TEST(Recovery, ADeathWhileValidatingRepeatsTheValidation) {

@@ -53,7 +53,9 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
       results_(options.parallel.data * options.micro_batches),
       trace_(options.trace_file) {
   services_.network.SetHopHook([this](int hop) {
-    if (hop == 1) services_.injector.At(FaultPoint::kAllReduce, step_.version());
+    if (hop == options_.all_reduce_fault_hop) {
+      services_.injector.At(FaultPoint::kAllReduce, step_.version());
+    }
   });
 }
 
