@@ -33,7 +33,7 @@ int MoveAll(std::size_t size, const Call& call) {
 
 }  // namespace
 
-BoundaryLog::BoundaryLog(std::int64_t memory_bytes, std::string folder)
+BoundaryLog::BoundaryLog(std::int64_t memory_bytes, const std::string& folder)
     : memory_bytes_(memory_bytes), folder_(FolderFor(folder)) {}
 
 BoundaryLog::~BoundaryLog() {

@@ -27,7 +27,7 @@ namespace recycle {
 class BoundaryLog {
  public:
   // `folder` is for the file; empty = the system's folder for temporary files.
-  BoundaryLog(std::int64_t memory_bytes, std::string folder);
+  BoundaryLog(std::int64_t memory_bytes, const std::string& folder);
   ~BoundaryLog();
   BoundaryLog(const BoundaryLog&) = delete;
   BoundaryLog& operator=(const BoundaryLog&) = delete;
