@@ -13,6 +13,8 @@
 #include "recycle/app/plan_command.h"
 #include "recycle/app/plan_options.h"
 #include "recycle/app/report_error.h"
+#include "recycle/app/simulate_command.h"
+#include "recycle/app/simulate_options.h"
 #include "recycle/plan/nearest.h"
 
 namespace recycle {
@@ -29,6 +31,7 @@ constexpr const char* kFooter =
     "  recycle train job.yaml --dry-run                   memory per worker and the plan\n"
     "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --text\n"
     "  recycle check plan.json                            is this plan legal, how fast is it\n"
+    "  recycle simulate --help                            what failures cost, under which system\n"
     "  recycle config --defaults > job.yaml               a job file with every key explained\n"
     "  recycle status --run-dir runs/NAME                 ask a running job\n"
     "\n"
@@ -50,8 +53,8 @@ constexpr const char* kTrainFooter =
     "executed (trace.json, opens in Perfetto), the plans, and summary.json.";
 
 // Words of commands that exist in the design but not yet in the program.
-constexpr std::array<std::string_view, 6> kPlannedCommands = {"simulate",   "profile", "chaos",
-                                                              "checkpoint", "join",    "drain"};
+constexpr std::array<std::string_view, 5> kPlannedCommands = {"profile", "chaos", "checkpoint",
+                                                              "join", "drain"};
 
 // The arguments of all commands and what the chosen one returned.
 struct Invocation {
@@ -61,6 +64,7 @@ struct Invocation {
   CoordinatorArguments coordinator;
   AgentArguments agent;
   PlanArguments plan;
+  SimulateArguments simulate;
   CheckArguments check;
   ConfigArguments config;
   int code = 0;
@@ -129,6 +133,15 @@ void AddPlan(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& e
   AddPlanOptions(*plan, call.plan);
   plan->callback(
       [&call, &out, &err] { call.code = ReportError(RunPlanCommand(call.plan, out), err); });
+}
+
+void AddSimulate(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& err) {
+  CLI::App* simulate =
+      app.add_subcommand("simulate", "What failures cost a job, under this and other systems");
+  AddSimulateOptions(*simulate, call.simulate);
+  simulate->callback([&call, &out, &err] {
+    call.code = ReportError(RunSimulateCommand(call.simulate, out), err);
+  });
 }
 
 void AddCheck(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& err) {
@@ -258,6 +271,7 @@ int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandl
   app.require_subcommand(1);
   AddTrain(app, handlers, call, err);
   AddPlan(app, call, out, err);
+  AddSimulate(app, call, out, err);
   AddCheck(app, call, out, err);
   AddStatus(app, handlers, call);
   AddConfig(app, call, out, err);

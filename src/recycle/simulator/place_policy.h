@@ -7,13 +7,13 @@
 
 #include <vector>
 
-#include "recycle/simulator/policy.h"
+#include "recycle/simulator/failure_policy.h"
 
 namespace recycle {
 
-class PlacePolicy : public Policy {
+class PlacePolicy : public FailurePolicy {
  public:
-  using Policy::Policy;
+  using FailurePolicy::FailurePolicy;
   Status Start(const std::vector<bool>& filled_blocks) override;
   StatusOr<Reaction> Fail(int block, const Moment& moment) override;
   StatusOr<Reaction> Join(int block, const Moment& moment) override;

@@ -22,7 +22,7 @@
 namespace recycle {
 namespace {
 
-using Factory = std::function<std::unique_ptr<Policy>(const PolicyInput&)>;
+using Factory = std::function<std::unique_ptr<FailurePolicy>(const PolicyInput&)>;
 using Entry = std::pair<std::string_view, Factory>;
 
 constexpr std::string_view kPublished = "oobleck-published";
@@ -103,7 +103,8 @@ Status CheckPolicyName(std::string_view name, const SimulatedJob& job,
   return OkStatus();
 }
 
-StatusOr<std::unique_ptr<Policy>> MakePolicy(std::string_view name, const PolicyInput& input) {
+StatusOr<std::unique_ptr<FailurePolicy>> MakePolicy(std::string_view name,
+                                                    const PolicyInput& input) {
   RC_RETURN_IF_ERROR(CheckPolicyName(name, input.job, input.constants));
   const std::vector<Entry>& entries = Entries();
   return std::find_if(entries.begin(), entries.end(),

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "recycle/simulator/policy.h"
+#include "recycle/simulator/failure_policy.h"
 
 namespace recycle {
 
@@ -23,7 +23,8 @@ Status CheckPolicyName(std::string_view name, const SimulatedJob& job,
 
 // Error: kInvalidArgument for a name that is none (naming the nearest), or for a policy that does
 // not exist for this job.
-StatusOr<std::unique_ptr<Policy>> MakePolicy(std::string_view name, const PolicyInput& input);
+StatusOr<std::unique_ptr<FailurePolicy>> MakePolicy(std::string_view name,
+                                                    const PolicyInput& input);
 
 }  // namespace recycle
 

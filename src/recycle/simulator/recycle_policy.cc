@@ -18,7 +18,7 @@ int Largest(const std::vector<int>& counts) {
 }  // namespace
 
 RecyclePolicy::RecyclePolicy(const PolicyInput& input, const RecycleOptions& options)
-    : Policy(input),
+    : FailurePolicy(input),
       options_(options),
       worker_at_(At(input.job.num_places())),
       place_of_(At(input.job.num_places())),
@@ -172,9 +172,15 @@ StatusOr<int> RecyclePolicy::BestPlace() const {
   return best;
 }
 
+StatusOr<int> RecyclePolicy::PlaceFor(int worker) const {
+  const bool own_is_free = !live_.IsLive(worker) && !IsReserved(worker);
+  if (!input_.move_roles && own_is_free) return worker;
+  return BestPlace();
+}
+
 StatusOr<Reaction> RecyclePolicy::Join(int block, const Moment& moment) {
   for (const int worker : PlacesOf(block)) {
-    RC_ASSIGN_OR_RETURN(int place, BestPlace());
+    RC_ASSIGN_OR_RETURN(int place, PlaceFor(worker));
     if (place < 0) {  // the last dead place is being filled by a move, which is not needed now
       RC_CHECK(move_.has_value()) << "more workers than places";
       place = move_->place;

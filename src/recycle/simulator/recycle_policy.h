@@ -5,7 +5,8 @@
 //
 // Failure normalization: when a stage has lost more workers than it must have, a live worker of
 // another stage takes over one of its dead places as soon as that pays: gain until the mean repair
-// above the copy's cost to the job. One move at a time, in the background.
+// above the copy's cost to the job. One move at a time, in the background. With moves off nobody
+// changes roles: a node that comes takes its block's own places.
 //
 // A stage without workers has lost its state: the job restarts from a checkpoint, with workers of
 // other stages filling the empty one; with fewer workers than stages it waits for the next node.
@@ -19,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "recycle/simulator/policy.h"
+#include "recycle/simulator/failure_policy.h"
 
 namespace recycle {
 
@@ -29,7 +30,7 @@ struct RecycleOptions {
   bool rerun = false;  // the iteration in progress is lost at a failure
 };
 
-class RecyclePolicy : public Policy {
+class RecyclePolicy : public FailurePolicy {
  public:
   RecyclePolicy(const PolicyInput& input, const RecycleOptions& options);
   std::string_view name() const override { return options_.name; }
@@ -60,7 +61,9 @@ class RecyclePolicy : public Policy {
 
   // Takes worker `worker` out; adds what its peers have to redo to `redo_s`.
   void LoseWorker(int worker, const Moment& moment, double& redo_s);
-  // The place for a new worker; -1 if every dead place is on its way to be filled.
+  // The place for a worker that comes; -1 if every dead place is on its way to be filled.
+  StatusOr<int> PlaceFor(int worker) const;
+  // The place that lowers the period most, of those the lowest.
   StatusOr<int> BestPlace() const;
   // Ends every copy and fills empty stages from the fullest ones, all from a checkpoint.
   void LayOutAgain(double now_s);

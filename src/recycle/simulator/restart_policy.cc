@@ -44,7 +44,7 @@ Reaction RestartPolicy::OnJoin(const std::vector<int>& /*places*/, const Moment&
   return reaction;
 }
 
-std::unique_ptr<Policy> MakeRestartPolicy(const PolicyInput& input) {
+std::unique_ptr<FailurePolicy> MakeRestartPolicy(const PolicyInput& input) {
   return std::make_unique<RestartPolicy>(input,
                                          RestartOptions{.name = "restart",
                                                         .most_pipelines = input.job.parallel.data,

@@ -38,7 +38,7 @@ class RestartPolicy : public PlacePolicy {
   int pipelines_before_ = 0;  // d until the last event
 };
 
-std::unique_ptr<Policy> MakeRestartPolicy(const PolicyInput& input);
+std::unique_ptr<FailurePolicy> MakeRestartPolicy(const PolicyInput& input);
 
 }  // namespace recycle
 

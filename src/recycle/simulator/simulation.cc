@@ -13,7 +13,7 @@ constexpr double kSecondsPerHour = 3600;
 // Time and books of one policy's job.
 class Engine {
  public:
-  Engine(const SimulatedJob& job, Policy& policy, const IntervalObserver& observer)
+  Engine(const SimulatedJob& job, FailurePolicy& policy, const IntervalObserver& observer)
       : policy_(policy), observer_(observer), samples_per_batch_(job.samples_per_batch()) {}
 
   Status Run(const JobTimeline& timeline) {
@@ -133,7 +133,7 @@ class Engine {
     since_checkpoint_s_ = 0;
   }
 
-  Policy& policy_;
+  FailurePolicy& policy_;
   const IntervalObserver& observer_;
   const double samples_per_batch_;
   double now_s_ = 0;
@@ -153,7 +153,7 @@ class Engine {
 StatusOr<double> OwnRate(const SimulationRequest& request, std::string_view name) {
   const PolicyInput input{
       .job = request.job, .constants = request.constants, .planner = request.planner};
-  RC_ASSIGN_OR_RETURN(const std::unique_ptr<Policy> policy, MakePolicy(name, input));
+  RC_ASSIGN_OR_RETURN(const std::unique_ptr<FailurePolicy> policy, MakePolicy(name, input));
   const auto blocks = static_cast<std::size_t>(request.job.num_blocks());
   RC_RETURN_IF_ERROR(policy->Start(std::vector<bool>(blocks, true)));
   return policy->pace().batches_per_s;
@@ -172,7 +172,7 @@ StatusOr<PolicyResult> Simulate(const SimulationRequest& request, const JobTimel
                           .move_roles = request.move_roles};
   RC_ASSIGN_OR_RETURN(const double own_rate, OwnRate(request, name));
   RC_ASSIGN_OR_RETURN(const Ticks reference, request.planner.OneFOneBPeriod(job.micro_batches));
-  RC_ASSIGN_OR_RETURN(const std::unique_ptr<Policy> policy, MakePolicy(name, input));
+  RC_ASSIGN_OR_RETURN(const std::unique_ptr<FailurePolicy> policy, MakePolicy(name, input));
   Engine engine(job, *policy, observer);
   RC_RETURN_IF_ERROR(engine.Run(timeline));
 

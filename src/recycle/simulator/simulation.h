@@ -39,7 +39,7 @@ struct Interval {
   double period_s = 0;
   double stall_s = 0;
   double lost_samples = 0;
-  const Policy* policy = nullptr;  // whose plan() is in force
+  const FailurePolicy* policy = nullptr;  // whose plan() is in force
 };
 
 using IntervalObserver = std::function<Status(const Interval&)>;

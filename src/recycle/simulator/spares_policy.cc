@@ -2,7 +2,7 @@
 
 namespace recycle {
 
-std::unique_ptr<Policy> MakeSparesPolicy(const PolicyInput& input) {
+std::unique_ptr<FailurePolicy> MakeSparesPolicy(const PolicyInput& input) {
   // The most pipelines that leave PP places spare.
   return std::make_unique<RestartPolicy>(
       input, RestartOptions{.name = "spares",

@@ -9,7 +9,7 @@
 
 namespace recycle {
 
-std::unique_ptr<Policy> MakeSparesPolicy(const PolicyInput& input);
+std::unique_ptr<FailurePolicy> MakeSparesPolicy(const PolicyInput& input);
 
 }  // namespace recycle
 

@@ -2,7 +2,7 @@
 
 namespace recycle {
 
-std::unique_ptr<Policy> MakeVarunaPolicy(const PolicyInput& input) {
+std::unique_ptr<FailurePolicy> MakeVarunaPolicy(const PolicyInput& input) {
   return std::make_unique<RestartPolicy>(
       input, RestartOptions{.name = "varuna",
                             .most_pipelines = input.job.parallel.data,

@@ -10,7 +10,7 @@
 
 namespace recycle {
 
-std::unique_ptr<Policy> MakeVarunaPolicy(const PolicyInput& input);
+std::unique_ptr<FailurePolicy> MakeVarunaPolicy(const PolicyInput& input);
 
 }  // namespace recycle
 

@@ -6,8 +6,8 @@
 // checkpoints: then what was done since the last one is lost when a policy says so.
 //
 // Not thread-safe. Sources: docs/simulator.md has every policy's rules.
-#ifndef RECYCLE_SIMULATOR_POLICY_H_
-#define RECYCLE_SIMULATOR_POLICY_H_
+#ifndef RECYCLE_SIMULATOR_FAILURE_POLICY_H_
+#define RECYCLE_SIMULATOR_FAILURE_POLICY_H_
 
 #include <limits>
 #include <optional>
@@ -76,12 +76,12 @@ struct Reaction {
   double lost_batches = 0;             // in addition
 };
 
-class Policy {
+class FailurePolicy {
  public:
-  explicit Policy(const PolicyInput& input);
-  virtual ~Policy() = default;
-  Policy(const Policy&) = delete;
-  Policy& operator=(const Policy&) = delete;
+  explicit FailurePolicy(const PolicyInput& input);
+  virtual ~FailurePolicy() = default;
+  FailurePolicy(const FailurePolicy&) = delete;
+  FailurePolicy& operator=(const FailurePolicy&) = delete;
 
   virtual std::string_view name() const = 0;
   // Called once, before anything else, with the blocks that have a node. Errors: the planner's.
@@ -122,4 +122,4 @@ class Policy {
 
 }  // namespace recycle
 
-#endif  // RECYCLE_SIMULATOR_POLICY_H_
+#endif  // RECYCLE_SIMULATOR_FAILURE_POLICY_H_
