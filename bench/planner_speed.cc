@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <thread>
@@ -50,6 +52,10 @@ void OnTwoThreads(int count, const std::function<void(int)>& work) {
   const std::jthread other(run);
   run();
 }
+
+// Processor time of the program so far. Divided by the threads that work it is the time on a
+// machine that does nothing else, whatever this one does.
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // The least time of five, in ms.
 double LeastMs(const std::function<void()>& work) {
@@ -106,17 +112,20 @@ void Table(Verdicts& verdicts) {
     for (const int cap : {64, 128}) {
       const std::string name = fmt::format("{} cap {}, 0..512 failures", JobName(32, 64, m), cap);
       const PlanRequest request = MakeRequest(32, 64, m, kReal, std::to_string(cap));
-      const TimePoint start = SystemClock().Now();
+      const double start = CpuSeconds();
       const PlanTable table = PlanTable::Make(request, 512).value();
       int decreases = 0;
       for (int f = 1; f <= 512; ++f) decreases += table.Line(f).period < table.Line(f - 1).period;
+      const double made_s = CpuSeconds() - start;
       const TimePoint made = SystemClock().Now();
       const Status checked = table.CheckAllLines(OnTwoThreads);
       RC_CHECK(checked.ok()) << checked;
-      const double all_s = ToMilliseconds(SystemClock().Now() - made) / 1e3;
-      verdicts.AtMost(fmt::format("{}: {} templates, s", name, table.entries().size()),
-                      ToMilliseconds(made - start) / 1e3, 1);
-      verdicts.AtMost(name + ": all built, checked, timed, s", all_s, m == 64 ? 5 : 20);
+      const double elapsed_s = ToMilliseconds(SystemClock().Now() - made) / 1e3;
+      const double checked_s = (CpuSeconds() - start - made_s) / 2;
+      verdicts.AtMost(fmt::format("{}: {} templates, s", name, table.entries().size()), made_s, 1);
+      verdicts.AtMost(
+          fmt::format("{}: all built and checked ({:.1f} s elapsed), s", name, elapsed_s),
+          checked_s, m == 64 ? 5 : 20);
       verdicts.Equal(name + ": times T(F) decreases", decreases, 0);
       fmt::print("   ");
       for (const int f : {0, 20, 102, 205, 512}) {

@@ -52,10 +52,8 @@ StatusOr<TimedOrder> MakeAdaptive(const FlatJob& job, Affinity affinity, Effort 
   if (may_pool) TryVirtualPipelines(job, TemplateEffort::kFull, best);
   for (const Affinity kind : kinds) TryPolicies(job, kind, HeadPolicies(), best, book);
   if (may_pool && IsEven(job)) return BestOf(best);  // one pipeline's search covers the job
-  const int runs = RunBudget(job.num_actions());
-  if (may_pool && !best.AtBound() && !job.has_stragglers) SearchTemplates(job, runs, best);
-  for (const Affinity kind : kinds) TryPolicies(job, kind, GridSample(runs), best, book);
-  if (!best.AtBound()) ClimbFromAll(job, runs, best, book);
+  for (const Affinity kind : kinds) TryPolicies(job, kind, GridSample(job), best, book);
+  if (!best.AtBound()) ClimbFromAll(job, best, book);
   return BestOf(best);
 }
 

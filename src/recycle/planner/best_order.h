@@ -16,26 +16,19 @@ struct TimedOrder {
   int moved = 0;  // MovedFromLiveHome
 };
 
-// Where a search takes the orders it comes by.
-class OrderJudge {
- public:
-  virtual ~OrderJudge() = default;
-  // Times `order`, keeps it if it is better than all before and returns its period.
-  virtual Ticks Offer(const Order& order) = 0;
-  // True once an order's period equals the proven bound: no search can improve it.
-  virtual bool AtBound() const = 0;
-};
-
 // Keeps the best order it is offered: least period, then least makespan, then fewest micro-batches
 // moved away from a live home, then the first. What it keeps has the names of home_names.h where
 // they leave more micro-batches at home.
-class BestOrder final : public OrderJudge {
+class BestOrder {
  public:
   // `job` must outlive this.
   explicit BestOrder(const FlatJob& job);
 
-  Ticks Offer(const Order& order) override;
-  bool AtBound() const override { return best_.has_value() && best_->figures.period <= bound_; }
+  // Times `order`, keeps it if it is better and returns its period.
+  Ticks Offer(const Order& order);
+
+  // True once an order's period equals the proven bound: no search can improve it.
+  bool AtBound() const { return best_.has_value() && best_->figures.period <= bound_; }
   Ticks bound() const { return bound_; }
   const std::optional<TimedOrder>& best() const { return best_; }
 

@@ -84,6 +84,13 @@ TEST(GeneratorsTest, VirtualStagesSurviveFailures) {
   }
 }
 
+// One worker, two stages, a long step: stage 1 computes while stage 0 steps.
+TEST(GeneratorsTest, AWorkerComputesOneStageWhileAnotherSteps) {
+  PlanRequest request = VirtualRequest(1, 1, 1, 2, Placement::kInterleaved, "none");
+  for (StageCosts& stage : request.costs.stages) stage.optimizer = 10 * kTicksPerUnit;
+  EXPECT_EQ(PeriodOf(request, Method::kAdaptive), 15);
+}
+
 TEST(GeneratorsTest, ExportsTheScheduleTextOfPyTorch) {
   PlanRequest request = MakeRequest(2, 2, 2);
   request.method = Method::kOneFOneB;

@@ -88,7 +88,9 @@ class Mover {
       count = 1 + prng_.Below(std::max<std::size_t>(2, limits.size() / 2));
     }
     int delta = prng_.Below(2) == 0 ? 1 : -1;
-    if (prng_.Below(4) == 0) delta *= 2;
+    const std::uint64_t size = prng_.Below(8);
+    if (size < 2) delta *= 2;
+    if (size == 7) delta *= std::max(2, ceilings[first] / 6);
     const std::size_t end = std::min(limits.size(), first + count);
     for (std::size_t i = first; i < end; ++i) {
       limits[i] = std::clamp(limits[i] + delta, floor, ceilings[i]);
@@ -107,7 +109,7 @@ DispatchRules RulesOf(const Recipe& recipe, const FlatJob& job, const SurrogateT
 }
 
 Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, std::uint64_t seed,
-                 OrderJudge& judge) {
+                 BestOrder& best) {
   const Ceilings ceilings = MakeCeilings(job);
   ListScheduler scheduler(job, MakeSurrogate(job, start.policy.surrogate), start.affinity);
   Mover mover(ceilings, scheduler.times(), HashKeys({seed, 4711}));
@@ -115,10 +117,10 @@ Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, std::uint64_
   Order order;
   DispatchRules current = FilledIn(RulesOf(start, job, scheduler.times()), ceilings);
   Ticks current_period = start.period;
-  for (int run = 0; run < runs && !judge.AtBound(); ++run) {
+  for (int run = 0; run < runs && !best.AtBound(); ++run) {
     const DispatchRules candidate = mover.Move(current);
     if (!scheduler.Run(candidate, order)) continue;
-    const Ticks period = judge.Offer(order);
+    const Ticks period = best.Offer(order);
     const Ticks threshold = current_period / (Ticks{250} * runs) * (runs - run);
     if (period > current_period + threshold) continue;
     current = candidate;

@@ -30,11 +30,10 @@ struct Recipe {
 // The rules of `recipe` for `job`.
 DispatchRules RulesOf(const Recipe& recipe, const FlatJob& job, const SurrogateTimes& times);
 
-// Climbs from `start`, `runs` scheduler runs of `job` long. Offers every order it comes by to
-// `judge` and returns the best recipe met (the start itself if nothing beats it). Stops at the
-// judge's bound.
+// Climbs from `start`, `runs` scheduler runs long. Offers every order it comes by to `best` and
+// returns the best recipe met (the start itself if nothing beats it). Stops at the bound of `best`.
 Recipe HillClimb(const FlatJob& job, const Recipe& start, int runs, std::uint64_t seed,
-                 OrderJudge& judge);
+                 BestOrder& best);
 
 }  // namespace recycle
 

@@ -14,18 +14,36 @@ namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
+struct Step {
+  std::int32_t position;  // stage * N + micro-batch
+  std::int32_t worker;
+  std::int32_t action_class;
+};
+
+// The large arrays of a Passes, kept between orders: fetching fresh memory from the system would
+// take longer than timing.
+struct Scratch {
+  std::vector<Step> steps;
+  std::vector<Ticks> forward_end;   // by position
+  std::vector<Ticks> backward_end;  // by position, of I or B
+};
+
 // Passes of one order, each starting where the pass before ended. Times are kept stage by stage, as
 // neighbours in an order are mostly the same action of neighbouring micro-batches.
 class Passes {
  public:
-  Passes(const FlatJob& job, const Order& order)
+  Passes(const FlatJob& job, const Order& order, Scratch& scratch)
       : job_(job),
-        forward_end_(At(job.num_slots())),
-        backward_end_(At(job.num_slots())),
+        steps_(scratch.steps),
+        forward_end_(scratch.forward_end),
+        backward_end_(scratch.backward_end),
         worker_free_(At(job.num_workers()), 0),
         release_(At(job.num_stages), 0),
         stage_end_(At(job.num_stages), 0) {
     MakeClasses();
+    forward_end_.resize(At(job.num_slots()));
+    backward_end_.resize(At(job.num_slots()));
+    steps_.clear();
     steps_.reserve(order.ops.size());
     for (const std::uint32_t op : order.ops) {
       const int slot = Order::SlotOf(op);
@@ -66,11 +84,6 @@ class Passes {
   Ticks longest() const { return longest_; }
 
  private:
-  struct Step {
-    std::int32_t position;  // stage * N + micro-batch
-    std::int32_t worker;
-    std::int32_t action_class;
-  };
   // Actions of one kind and stage, and of one worker where some are slow.
   struct ActionClass {
     Ticks duration;
@@ -127,9 +140,9 @@ class Passes {
 
   const FlatJob& job_;
   std::vector<ActionClass> classes_;
-  std::vector<Step> steps_;
-  std::vector<Ticks> forward_end_;   // by position
-  std::vector<Ticks> backward_end_;  // by position, of I or B
+  std::vector<Step>& steps_;
+  std::vector<Ticks>& forward_end_;
+  std::vector<Ticks>& backward_end_;
   std::vector<Ticks> worker_free_;
   std::vector<Ticks> release_;
   std::vector<Ticks> stage_end_;  // last W or B
@@ -221,7 +234,8 @@ PlanFigures EvaluateOrder(const FlatJob& job, const Order& order) {
   constexpr int kPasses = 8;
   constexpr int kMaxPasses = 1000;
   const bool bracketed = job.num_stages == job.num_columns;
-  Passes passes(job, order);
+  thread_local Scratch scratch;
+  Passes passes(job, order, scratch);
   PlanFigures figures;
   Ticks low = 0;
   Ticks high = std::numeric_limits<Ticks>::max();

@@ -174,7 +174,9 @@ const std::vector<Policy>& HeadPolicies() {
       {kNone, 1000, 0, kStage, 0, 0, 1},  {kNone, kNone, 0, kOff, 0, 0, 1},
       {kNone, 1000, 0, kStage, 0, 0, 0},  {kNone, kNone, 0, kOff, 0, 0, 0},
       {kNone, 850, -1, kOff, 300, 0, 3},  {1700, 1000, 1, kStage, 300, 900, 0},
-      {1700, 1000, 1, kStage, 300, 0, 1}, {kNone, 500, 0, kOff, 300, 900, 0}};
+      {1700, 1000, 1, kStage, 300, 0, 1}, {kNone, 500, 0, kOff, 300, 900, 0},
+      {kNone, 2000, 0, kOff, 0, 900, 0},  {kNone, 1500, 0, kOff, 0, 900, 0},
+      {kNone, 2000, 0, kOff, 0, 900, 3},  {kNone, 1500, 0, kOff, 0, 900, 3}};
   return *kPolicies;
 }
 

@@ -28,11 +28,11 @@ std::vector<Recipe> RecipeBook::Sorted() const {
 }
 
 void TryPolicies(const FlatJob& job, Affinity affinity, std::span<const Policy> policies,
-                 OrderJudge& judge, RecipeBook& book) {
+                 BestOrder& best, RecipeBook& book) {
   std::array<std::unique_ptr<ListScheduler>, kNumSurrogates> schedulers;
   Order order;
   for (const Policy& policy : policies) {
-    if (judge.AtBound()) return;
+    if (best.AtBound()) return;
     if (IsRedundantSurrogate(job, policy.surrogate)) continue;
     auto& scheduler = schedulers[static_cast<std::size_t>(policy.surrogate)];
     if (scheduler == nullptr) {
@@ -43,28 +43,38 @@ void TryPolicies(const FlatJob& job, Affinity affinity, std::span<const Policy> 
     book.Add({.affinity = affinity,
               .policy = policy,
               .climbed = std::nullopt,
-              .period = judge.Offer(order)});
+              .period = best.Offer(order)});
   }
 }
 
-void ClimbFromAll(const FlatJob& job, int runs, OrderJudge& judge, RecipeBook& book) {
-  constexpr std::size_t kLeaders = 2;
-  const int first_runs = std::max(1, runs / 6);
-  for (const Recipe& start : book.Sorted()) book.Add(HillClimb(job, start, first_runs, 0, judge));
-  std::vector<Recipe> leaders = book.Sorted();
-  leaders.resize(std::min(leaders.size(), kLeaders));
-  for (const Recipe& start : leaders) book.Add(HillClimb(job, start, runs, 1, judge));
+void ClimbFromAll(const FlatJob& job, BestOrder& best, RecipeBook& book) {
+  struct Round {
+    std::size_t starts;
+    int runs;  // of each
+  };
+  const int runs = RunBudget(job);
+  const Round rounds[] = {{book.Sorted().size(), runs / 12}, {4, runs / 3}, {1, 3 * runs}};
+  std::uint64_t seed = 0;
+  for (const Round& round : rounds) {
+    std::vector<Recipe> starts = book.Sorted();
+    starts.resize(std::min(starts.size(), round.starts));
+    for (const Recipe& start : starts) {
+      book.Add(HillClimb(job, start, std::max(1, round.runs), seed, best));
+    }
+    ++seed;
+  }
 }
 
-int RunBudget(std::size_t actions) {
-  constexpr std::size_t kRuns = 600;
-  constexpr std::size_t kActions = 10'000;
+int RunBudget(const FlatJob& job) {
+  constexpr std::int64_t kRuns = 600;
+  constexpr std::int64_t kActions = 10'000;
+  const auto actions = static_cast<std::int64_t>(job.num_actions());
   return static_cast<int>(kRuns * kActions / std::max(actions, kActions));
 }
 
-std::span<const Policy> GridSample(int runs) {
+std::span<const Policy> GridSample(const FlatJob& job) {
   const std::span<const Policy> grid(GridPolicies());
-  return grid.first(std::min(grid.size(), static_cast<std::size_t>(runs / 3)));
+  return grid.first(static_cast<std::size_t>(RunBudget(job) / 8));
 }
 
 }  // namespace recycle

@@ -28,21 +28,21 @@ class RecipeBook {
   std::vector<Recipe> recipes_;
 };
 
-// Offers the list schedule of every policy to `judge` and its recipe to `book`, until one reaches
+// Offers the list schedule of every policy to `best` and its recipe to `book`, until one reaches
 // the bound.
 void TryPolicies(const FlatJob& job, Affinity affinity, std::span<const Policy> policies,
-                 OrderJudge& judge, RecipeBook& book);
+                 BestOrder& best, RecipeBook& book);
 
-// Climbs from every recipe of the book, then `runs` runs on from the best two; adds what it finds
-// to the book.
-void ClimbFromAll(const FlatJob& job, int runs, OrderJudge& judge, RecipeBook& book);
+// Climbs a little from every recipe of the book, then longer from the best four, then longest from
+// the best one; adds what it finds to the book.
+void ClimbFromAll(const FlatJob& job, BestOrder& best, RecipeBook& book);
 
-// How many scheduler runs a climb may take whose orders have `actions` actions: 600 up to 10,000,
-// then in proportion less, so that a search's wall time is about the same for every job.
-int RunBudget(std::size_t actions);
+// How many scheduler runs a climb over `job` may take: 600 up to 10,000 actions, then in proportion
+// less, so that a search's wall time is about the same for every job.
+int RunBudget(const FlatJob& job);
 
-// The part of the grid that goes with a budget: a third of it.
-std::span<const Policy> GridSample(int runs);
+// The part of the grid a search over `job` tries: an eighth of its budget.
+std::span<const Policy> GridSample(const FlatJob& job);
 
 }  // namespace recycle
 

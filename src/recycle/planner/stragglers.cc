@@ -15,10 +15,23 @@ PlanRequest Without(const PlanRequest& request, WorkerId worker) {
   return without;
 }
 
+// Whether `worker` runs anything but steps. One that is too slow for a single micro-batch does not.
+bool HasWork(const Plan& plan, WorkerId worker) {
+  return std::any_of(plan.workers.begin(), plan.workers.end(), [&](const WorkerSchedule& entry) {
+    return entry.worker == worker &&
+           std::any_of(entry.actions.begin(), entry.actions.end(),
+                       [](const Action& action) { return HasMicroBatch(action.kind); });
+  });
+}
+
 std::string ReasonText(const StragglerVerdict& verdict) {
   const std::string worker = ToString(verdict.worker);
   if (!verdict.period_evicted.has_value()) {
     return fmt::format("keep {}: it is the last live worker of its stage", worker);
+  }
+  if (verdict.evict && *verdict.period_evicted >= verdict.period_kept) {
+    return fmt::format("evict {} ({}x as slow): it is too slow for a single micro-batch", worker,
+                       verdict.factor);
   }
   return fmt::format("{} {} ({}x as slow): period {:g} with it, {:g} without",
                      verdict.evict ? "evict" : "keep", worker, verdict.factor,
@@ -47,7 +60,7 @@ StatusOr<StragglerAdvice> JudgeStragglers(const PlanRequest& request) {
     if (live[static_cast<std::size_t>(slow.worker.stage.value())] > 0) {
       RC_ASSIGN_OR_RETURN(Plan plan, MakePlan(without));
       verdict.period_evicted = plan.period;
-      verdict.evict = *plan.period < verdict.period_kept;
+      verdict.evict = *plan.period < verdict.period_kept || !HasWork(advice.plan, slow.worker);
       if (verdict.evict) {
         advised = without;
         advice.plan = std::move(plan);

@@ -2,7 +2,7 @@
 //
 // A plan gives every worker micro-batches by its speed; dropping the worker instead is a plan with
 // one more failure. Both are planned, and the better one is the verdict, worker by worker, slowest
-// first.
+// first. A worker that would be given no work is advised to go.
 #ifndef RECYCLE_PLANNER_STRAGGLERS_H_
 #define RECYCLE_PLANNER_STRAGGLERS_H_
 

@@ -11,7 +11,7 @@ namespace recycle {
 StatusOr<TimedOrder> MakeStrictRoundRobin(const FlatJob& job) {
   const std::vector<std::int32_t> pipeline = RoundRobinAssignment(job);
   std::vector<Policy> policies = HeadPolicies();
-  const std::span<const Policy> sample = GridSample(RunBudget(job.num_actions()));
+  const std::span<const Policy> sample = GridSample(job);
   policies.insert(policies.end(), sample.begin(), sample.end());
   BestOrder best(job);
   Order order;

@@ -92,19 +92,6 @@ class StageOwners {
   std::vector<std::int32_t> owner_;  // by micro-batch number
 };
 
-// Judges a single pipeline's order by the whole job it expands to.
-class ExpandingJudge final : public OrderJudge {
- public:
-  ExpandingJudge(const FlatJob& job, int length, BestOrder& best)
-      : expander_(job, length), best_(best) {}
-  Ticks Offer(const Order& order) override { return best_.Offer(expander_.Expand(order)); }
-  bool AtBound() const override { return best_.AtBound(); }
-
- private:
-  const TemplateExpander expander_;
-  BestOrder& best_;
-};
-
 }  // namespace
 
 int TemplateLength(const FlatJob& job) {
@@ -119,9 +106,8 @@ StatusOr<PipelineTemplate> MakeTemplate(const FlatJob& job, int micro_batches,
   RecipeBook book;
   TryPolicies(single, Affinity::kPool, HeadPolicies(), best, book);
   if (effort == TemplateEffort::kFull && !best.AtBound()) {
-    const int runs = RunBudget(single.num_actions());
-    TryPolicies(single, Affinity::kPool, GridSample(runs), best, book);
-    ClimbFromAll(single, runs, best, book);
+    TryPolicies(single, Affinity::kPool, GridSample(single), best, book);
+    ClimbFromAll(single, best, book);
   }
   if (book.empty()) {
     return absl::FailedPreconditionError(
@@ -146,47 +132,30 @@ StatusOr<Order> RunRecipe(const FlatJob& job, int micro_batches, const Recipe& r
   return order;
 }
 
-TemplateExpander::TemplateExpander(const FlatJob& job, int length)
-    : job_(job), chains_(ChainCount(job)), owner_(At(job.num_slots())) {
+Order ExpandTemplate(const FlatJob& job, const Order& single) {
+  const int chains = ChainCount(job);
+  const int length = static_cast<int>(single.pipeline.size()) / job.num_stages;
   RC_CHECK(length >= TemplateLength(job)) << "a template of " << length << " micro-batches";
   const std::vector<std::vector<int>> live = WholePipelinesFirst(job);
+  Order order;
+  order.pipeline.resize(At(job.num_slots()));
   for (int stage = 0; stage < job.num_stages; ++stage) {
-    const StageOwners owners(job, live[At(job.column[At(stage)])], chains_, length);
+    const StageOwners owners(job, live[At(job.column[At(stage)])], chains, length);
     for (int id = 0; id < job.num_micro_batches; ++id) {
-      owner_[At(id * job.num_stages + stage)] = owners[id];
+      order.pipeline[At(id * job.num_stages + stage)] = owners[id];
     }
   }
-}
-
-Order TemplateExpander::Expand(const Order& single) const {
-  Order order;
-  order.pipeline = owner_;
-  order.ops.reserve(job_.num_actions());
-  const auto stride = static_cast<std::uint32_t>(job_.num_stages) * 4;
+  order.ops.reserve(job.num_actions());
+  const auto stride = static_cast<std::uint32_t>(job.num_stages) * 4;
   for (const std::uint32_t op : single.ops) {
-    const int j = job_.MicroBatchAt(Order::SlotOf(op));
+    const int j = job.MicroBatchAt(Order::SlotOf(op));
     const std::uint32_t within = op - static_cast<std::uint32_t>(j) * stride;
-    const int end = std::min((j + 1) * chains_, job_.num_micro_batches);
-    for (int id = j * chains_; id < end; ++id) {
+    const int end = std::min((j + 1) * chains, job.num_micro_batches);
+    for (int id = j * chains; id < end; ++id) {
       order.ops.push_back(static_cast<std::uint32_t>(id) * stride + within);
     }
   }
   return order;
-}
-
-Order ExpandTemplate(const FlatJob& job, const Order& single) {
-  return TemplateExpander(job, static_cast<int>(single.pipeline.size()) / job.num_stages)
-      .Expand(single);
-}
-
-void SearchTemplates(const FlatJob& job, int runs, BestOrder& best) {
-  const int length = TemplateLength(job);
-  const FlatJob single = SinglePipeline(job, length);
-  ExpandingJudge judge(job, length, best);
-  RecipeBook book;
-  TryPolicies(single, Affinity::kPool, HeadPolicies(), judge, book);
-  TryPolicies(single, Affinity::kPool, GridSample(runs), judge, book);
-  if (!judge.AtBound()) ClimbFromAll(single, runs, judge, book);
 }
 
 }  // namespace recycle

@@ -14,10 +14,7 @@
 #ifndef RECYCLE_PLANNER_VIRTUAL_PIPELINES_H_
 #define RECYCLE_PLANNER_VIRTUAL_PIPELINES_H_
 
-#include <vector>
-
 #include "recycle/base/status.h"
-#include "recycle/planner/best_order.h"
 #include "recycle/planner/flat_job.h"
 #include "recycle/planner/hill_climb.h"
 #include "recycle/planner/order.h"
@@ -49,27 +46,8 @@ StatusOr<PipelineTemplate> MakeTemplate(const FlatJob& job, int micro_batches,
 // The order `recipe` makes for one pipeline of `micro_batches`: the same bits on every machine.
 StatusOr<Order> RunRecipe(const FlatJob& job, int micro_batches, const Recipe& recipe);
 
-// Makes orders of the whole job out of single pipelines' orders of `length` micro-batches, at least
-// TemplateLength(job). Who runs what is the same for all of them.
-class TemplateExpander {
- public:
-  // `job` must outlive this.
-  TemplateExpander(const FlatJob& job, int length);
-  Order Expand(const Order& single) const;
-
- private:
-  const FlatJob& job_;
-  const int chains_;
-  std::vector<std::int32_t> owner_;  // by slot: the pipeline that runs it
-};
-
-// The same for one order.
+// The whole job's order. `single` has at least TemplateLength(job) micro-batches.
 Order ExpandTemplate(const FlatJob& job, const Order& single);
-
-// Searches templates that are best for `job` as a whole, where stages with fewer failures have less
-// to do than the template says. Climbs of `runs` scheduler runs of one pipeline; offers the whole
-// job's orders to `best`.
-void SearchTemplates(const FlatJob& job, int runs, BestOrder& best);
 
 }  // namespace recycle
 
