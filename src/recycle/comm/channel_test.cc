@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <limits>
 
@@ -67,8 +68,7 @@ TEST(ChannelTest, BreakWakesAWaitWithinAMessageOfAFrozenPeer) {
 
 TEST(ChannelTest, AStrangerInThePeersPlaceIsRefused) {
   const std::shared_ptr<Device> device = MakeDevice();
-  std::vector<std::unique_ptr<Channel>> ends;
-  for (int i = 0; i < 3; ++i) ends.push_back(*Channel::Open(device));
+  std::array ends = {*Channel::Open(device), *Channel::Open(device), *Channel::Open(device)};
   std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
     return IsConnectingSide(b->address(), a->address());
   });

@@ -56,6 +56,7 @@ class TestWorker {
 
   Addresses Open(const std::vector<int>& ranks) {
     std::vector<WorkerId> peers;
+    peers.reserve(ranks.size());
     for (const int rank : ranks) peers.push_back(Worker(rank));
     return ByRank(mesh.Open(peers));
   }
@@ -101,7 +102,7 @@ std::vector<int> Shuffled(int count, Prng& prng) {
   return order;
 }
 
-// Issue "First light", comm: matching is ours, whatever the order of sending and taking.
+// Matching is ours, whatever the order of sending and taking.
 TEST(MeshTest, FramesAreMatchedUnderRandomOrders) {
   constexpr int kFrames = 500;
   constexpr std::uint64_t kSeed = 20240601;
@@ -213,7 +214,7 @@ double KillOneOfThree() {
   return noticed_ms;
 }
 
-// Issue "First light" 4: a killed peer is noticed within 100 ms; recovery.md: other pairs go on.
+// A killed peer is noticed within 100 ms; other pairs go on.
 TEST(MeshTest, AKilledPeerBreaksItsLinksAndNoOthers) {
   EXPECT_LT(BestOf(10, 100, KillOneOfThree), 100);
 }

@@ -77,7 +77,7 @@ TEST(SamplerTest, TheOrderLooksRandom) {
     ++counts[static_cast<std::size_t>(
         Sampler(kSamples, 1, 1, static_cast<std::uint64_t>(seed)).Samples(0, 0)[0])];
   }
-  for (const int count : counts) EXPECT_NEAR(count, kSeeds / kSamples, 105);
+  for (const int count : counts) EXPECT_NEAR(count, double{kSeeds} / kSamples, 105);
 }
 
 }  // namespace
