@@ -2,16 +2,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "recycle/app/child_process.h"
 #include "recycle/app/commands.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/report_error.h"
+#include "recycle/app/respawn.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/app/spawner.h"
 #include "recycle/base/log.h"
@@ -56,7 +61,26 @@ StatusOr<SpawnerLines> StartSpawner(const AgentArguments& arguments, const RunFo
   return SpawnerLines{.commands = commands[1], .reports = reports[0]};
 }
 
-void PassOn(const std::string& line, AgentClient& coordinator) {
+// Between the spawner and the coordinator, until the spawner is gone.
+class AgentLoop {
+ public:
+  AgentLoop(const SpawnerLines& spawner, AgentClient& coordinator, std::optional<Duration> respawn)
+      : spawner_(spawner), coordinator_(coordinator), respawns_(respawn) {}
+
+  void Run();
+
+ private:
+  int TimeoutMs() const;
+  void OnReport(const std::string& line);
+  void OnExit(const SpawnerReport& report);
+  void Start(WorkerId worker) { WriteAll(spawner_.commands, "start " + ToString(worker) + "\n"); }
+
+  const SpawnerLines spawner_;
+  AgentClient& coordinator_;
+  Respawns respawns_;
+};
+
+void AgentLoop::OnReport(const std::string& line) {
   const StatusOr<SpawnerReport> report = ParseSpawnerReport(line);
   if (!report.ok()) {
     LogError("{}", std::string(report.status().message()));
@@ -66,23 +90,54 @@ void PassOn(const std::string& line, AgentClient& coordinator) {
     LogInfo("executor {} started, pid {}", ToString(report->worker), report->pid);
     return;
   }
-  coordinator.Send(ExecutorExited{
-      .worker = report->worker, .pid = report->pid, .wait_status = *report->wait_status});
-  LogInfo("executor {} (pid {}) ended: {}", ToString(report->worker), report->pid,
-          DescribeWaitStatus(*report->wait_status));
+  OnExit(*report);
 }
 
-// Until the spawner is gone.
-void ServeSpawner(int reports, AgentClient& coordinator) {
+void AgentLoop::OnExit(const SpawnerReport& report) {
+  coordinator_.Send(ExecutorExited{
+      .worker = report.worker, .pid = report.pid, .wait_status = *report.wait_status});
+  LogInfo("executor {} (pid {}) ended: {}", ToString(report.worker), report.pid,
+          DescribeWaitStatus(*report.wait_status));
+  const Respawns::Verdict verdict =
+      respawns_.OnExit(report.worker, *report.wait_status, SystemClock().Now());
+  if (verdict.after) {
+    LogInfo("executor {} is started anew in {:.1f} s", ToString(report.worker),
+            ToMilliseconds(*verdict.after) / 1000);
+  }
+  if (verdict.parked) {
+    LogWarning("executor {} has died {} times and is parked", ToString(report.worker),
+               verdict.deaths);
+    coordinator_.Send(Parked{.worker = report.worker, .deaths = verdict.deaths});
+  }
+}
+
+int AgentLoop::TimeoutMs() const {
+  const std::optional<TimePoint> due = respawns_.NextDeadline();
+  if (!due) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(*due - SystemClock().Now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+}
+
+void AgentLoop::Run() {
   LineSplitter lines;
   char buffer[4096];
   for (;;) {
-    const ssize_t count = read(reports, buffer, sizeof(buffer));
+    for (const WorkerId worker : respawns_.TakeDue(SystemClock().Now())) Start(worker);
+    pollfd ready[] = {{spawner_.reports, POLLIN, 0}};
+    if (poll(ready, 1, TimeoutMs()) <= 0) continue;
+    const ssize_t count = read(spawner_.reports, buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return;
     lines.Feed({buffer, static_cast<std::size_t>(count)},
-               [&](const std::string& line) { PassOn(line, coordinator); });
+               [this](const std::string& line) { OnReport(line); });
   }
+}
+
+std::optional<Duration> RespawnDelay(const JobConfig& config) {
+  if (!config.resilience.respawn_s) return std::nullopt;
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(*config.resilience.respawn_s));
 }
 
 Status ServeAgent(const AgentArguments& arguments) {
@@ -99,7 +154,7 @@ Status ServeAgent(const AgentArguments& arguments) {
       const std::unique_ptr<AgentClient> coordinator,
       AgentClient::Connect(arguments.address, AgentHello{.agent = arguments.agent, .pid = getpid()},
                            kConnectTimeout));
-  ServeSpawner(spawner.reports, *coordinator);
+  AgentLoop(spawner, *coordinator, RespawnDelay(config)).Run();
   return absl::UnavailableError(
       fmt::format("the spawner of agent {} ended; its log is {}", arguments.agent,
                   folder.Log(fmt::format("spawner-{}", arguments.agent))));

@@ -34,6 +34,7 @@ constexpr const char* kFooter =
     "  recycle simulate --help                            what failures cost, under which system\n"
     "  recycle config --defaults > job.yaml               a job file with every key explained\n"
     "  recycle status --run-dir runs/NAME                 ask a running job\n"
+    "  recycle join runs/NAME 1:1                         come back as worker 1:1\n"
     "\n"
     "`recycle COMMAND --help` explains a command. A worker is written pipeline:stage, as in 1:2.\n"
     "Exit codes: 0 done; 1 the answer is no; 2 bad usage or config; 3 a stage lost all its state;\n"
@@ -53,14 +54,15 @@ constexpr const char* kTrainFooter =
     "executed (trace.json, opens in Perfetto), the plans, and summary.json.";
 
 // Words of commands that exist in the design but not yet in the program.
-constexpr std::array<std::string_view, 5> kPlannedCommands = {"profile", "chaos", "checkpoint",
-                                                              "join", "drain"};
+constexpr std::array<std::string_view, 3> kPlannedCommands = {"profile", "chaos", "checkpoint"};
 
 // The arguments of all commands and what the chosen one returned.
 struct Invocation {
   TrainArguments train;
   bool resume = false;
   StatusArguments status;
+  PlaceArguments join;
+  PlaceArguments drain;
   CoordinatorArguments coordinator;
   AgentArguments agent;
   PlanArguments plan;
@@ -126,6 +128,30 @@ void AddStatus(CLI::App& app, const CommandHandlers& handlers, Invocation& call)
     }
     call.code = handlers.status(call.status);
   });
+}
+
+void AddPlaceOptions(CLI::App& command, PlaceArguments& arguments) {
+  command.add_option("run-dir", arguments.run_dir, "Folder of the run")
+      ->type_name("DIR")
+      ->required();
+  command.add_option("worker", arguments.worker, "A place of the job, as in 1:2")
+      ->type_name("K:I")
+      ->required();
+}
+
+void AddMembership(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
+  CLI::App* join = app.add_subcommand("join", "Take a dead worker's place in a running job");
+  AddPlaceOptions(*join, call.join);
+  join->footer(
+      "This process becomes the worker and stays until the job is over. It copies the state from "
+      "a\n"
+      "live peer in the background and then takes part; nobody waits for it.");
+  join->callback([&call, &handlers] { call.code = handlers.join(call.join); });
+
+  CLI::App* drain = app.add_subcommand("drain", "Let a worker leave a running job in good order");
+  AddPlaceOptions(*drain, call.drain);
+  drain->footer("The worker finishes its iteration and ends with exit code 0: nothing runs again.");
+  drain->callback([&call, &handlers] { call.code = handlers.drain(call.drain); });
 }
 
 void AddPlan(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& err) {
@@ -274,6 +300,7 @@ int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandl
   AddSimulate(app, call, out, err);
   AddCheck(app, call, out, err);
   AddStatus(app, handlers, call);
+  AddMembership(app, handlers, call);
   AddConfig(app, call, out, err);
   AddProcesses(app, handlers, call);
 

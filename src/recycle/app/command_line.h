@@ -19,6 +19,8 @@ namespace recycle {
 struct CommandHandlers {
   std::function<int(const TrainArguments&)> train;
   std::function<int(const StatusArguments&)> status;
+  std::function<int(const PlaceArguments&)> join;
+  std::function<int(const PlaceArguments&)> drain;
   std::function<int(const CoordinatorArguments&)> coordinator;
   std::function<int(const AgentArguments&)> agent;
   std::function<int(const ExecutorArguments&)> executor;

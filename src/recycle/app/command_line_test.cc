@@ -32,6 +32,8 @@ class CommandLineTest : public ::testing::Test {
     const CommandHandlers handlers{
         .train = [this](const TrainArguments& arguments) { return train_ = arguments, 11; },
         .status = [this](const StatusArguments& arguments) { return status_ = arguments, 12; },
+        .join = [this](const PlaceArguments& arguments) { return place_ = arguments, 16; },
+        .drain = [this](const PlaceArguments& arguments) { return place_ = arguments, 17; },
         .coordinator = [](const CoordinatorArguments& arguments) { return arguments.report_fd; },
         .agent = [](const AgentArguments& arguments) { return arguments.agent; },
         .executor =
@@ -53,8 +55,17 @@ class CommandLineTest : public ::testing::Test {
 
   std::optional<TrainArguments> train_;
   std::optional<StatusArguments> status_;
+  std::optional<PlaceArguments> place_;
   std::optional<ExecutorArguments> executor_;
 };
+
+TEST_F(CommandLineTest, JoinAndDrainNameAFolderAndAPlace) {
+  EXPECT_EQ(Run({"join", "runs/x", "1:1"}).code, 16);
+  EXPECT_EQ(place_, (PlaceArguments{.run_dir = "runs/x", .worker = "1:1"}));
+  EXPECT_EQ(Run({"drain", "runs/y", "0:2"}).code, 17);
+  EXPECT_EQ(place_, (PlaceArguments{.run_dir = "runs/y", .worker = "0:2"}));
+  ExpectRefused({"join", "runs/x"}, {"worker is required", "recycle join --help"});
+}
 
 TEST_F(CommandLineTest, TrainHandsItsArgumentsOver) {
   const Result result = Run({"train", "--inject", "kill 1:1 at F", "job.yaml", "--set", "a.b=1",
@@ -113,7 +124,7 @@ TEST_F(CommandLineTest, UnknownWordsNameTheNearestOne) {
 }
 
 TEST_F(CommandLineTest, WhatIsNotBuiltYetSaysSo) {
-  for (const char* command : {"profile", "chaos", "checkpoint", "join", "drain"}) {
+  for (const char* command : {"profile", "chaos", "checkpoint"}) {
     ExpectRefused({command, "--anything"}, {command, "is not built yet"});
   }
   ExpectRefused({"train", "job.yaml", "--resume"}, {"--resume is not built yet"});
@@ -125,7 +136,8 @@ TEST_F(CommandLineTest, EveryOptionIsDocumented) {
   const std::string documented((std::istreambuf_iterator<char>(file)), {});
   ASSERT_FALSE(documented.empty());
   const std::regex option("--[a-z][a-z-]*");
-  for (const char* command : {"train", "plan", "simulate", "check", "status", "config"}) {
+  for (const char* command :
+       {"train", "plan", "simulate", "check", "status", "join", "drain", "config"}) {
     const std::string help = Run({command, "--help"}).out;
     for (std::sregex_iterator it(help.begin(), help.end(), option), end; it != end; ++it) {
       EXPECT_THAT(documented, HasSubstr(it->str())) << command;

@@ -32,6 +32,13 @@ struct StatusArguments {
   bool operator==(const StatusArguments&) const = default;
 };
 
+// `recycle join RUN_DIR K:I` and `recycle drain RUN_DIR K:I`.
+struct PlaceArguments {
+  std::string run_dir;
+  std::string worker;
+  bool operator==(const PlaceArguments&) const = default;
+};
+
 // The processes of a job. Only the launcher starts them; descriptors are inherited.
 struct CoordinatorArguments {
   std::string run_dir;

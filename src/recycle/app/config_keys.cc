@@ -22,21 +22,22 @@ constexpr std::int64_t kMostMicroBatches = 10'000;
 constexpr std::int64_t kMostSize = 1'000'000;  // of one dimension of a tensor
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
-// A number or a word that stands for its absence; every number needs a feature that is not built.
+// A number above 0, or a word that stands for its absence.
 template <typename Field>
-ConfigKey PlannedNumberKey(KeyText text, Field field, const std::string& word,
-                           const std::string& rule) {
+ConfigKey OptionalNumberKey(KeyText text, Field field, const std::string& word) {
+  const std::string rule = "a number above 0, or " + word;
   const auto read = [path = text.path, field, word, rule](const YAML::Node& value,
                                                           JobConfig& config) -> Status {
     const std::string scalar = value.IsScalar() ? value.Scalar() : "";
-    if (scalar == word) {
-      field(config).reset();
-      return OkStatus();
-    }
-    if (ParseReal(scalar).value_or(-1) >= 0) return NotBuiltYet(path, scalar, word);
+    const std::optional<double> number = ParseReal(scalar);
+    field(config) = number;
+    if (scalar == word || number.value_or(0) > 0) return OkStatus();
     return BadValue(path, DescribeValue(value), rule, word);
   };
-  const auto write = [word](const JobConfig& /*config*/) { return word; };
+  const auto write = [field, word](const JobConfig& config) {
+    const std::optional<double>& number = field(config);
+    return number ? fmt::format("{}", *number) : word;
+  };
   return {
       std::move(text.path), rule, std::move(text.unit), std::move(text.meaning), "", read, write};
 }
@@ -327,10 +328,13 @@ Keys ResilienceKeys() {
       IntegerKey({"resilience.failure_timeout_ms", "ms", "Silence that counts as death."},
                  RC_FIELD(resilience.failure_timeout_ms), {100, 3'600'000}),
       StoreKey(),
-      PlannedNumberKey({"resilience.respawn", "s", "Start a dead worker anew after so long."},
-                       RC_FIELD(resilience.respawn_s), "never", "never (seconds: not built yet)"),
-      PlannedNumberKey({"resilience.copy_mb_per_s", "MB/s", "Speed limit of state copies."},
-                       RC_FIELD(resilience.copy_mb_per_s), "none", "none (numbers: not built yet)"),
+      OptionalNumberKey({"resilience.respawn", "s",
+                         "A dead worker's agent starts it anew after so long, twice as long after "
+                         "each further death; the fifth death parks the place."},
+                        RC_FIELD(resilience.respawn_s), "never"),
+      OptionalNumberKey({"resilience.copy_mb_per_s", "MB/s",
+                         "Speed limit of a donor's copy of its state to a worker that comes back."},
+                        RC_FIELD(resilience.copy_mb_per_s), "none"),
       SnapshotKey(),
       LogBytesKey(),
   };

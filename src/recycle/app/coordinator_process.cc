@@ -130,6 +130,7 @@ Status CoordinatorProcess::Listen() {
     return status_;
   };
   handlers.on_stop_wanted = [this] { queue_.Push(StopWanted{}); };
+  handlers.on_drain_wanted = [this](WorkerId worker) { queue_.Push(DrainWanted{worker}); };
   RC_ASSIGN_OR_RETURN(server_, ControlServer::Start("127.0.0.1", std::move(handlers)));
   RC_RETURN_IF_ERROR(WriteFileAtomically(folder_.Address(), server_->address() + "\n"));
   LogInfo("listens on {}", server_->address());
@@ -218,6 +219,9 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnounceJoined& joined) { recorder_.OnJoined(joined); },
           [this](const AnnouncePlan& made) { recorder_.OnPlan(made); },
           [this](const AnnounceLinkRestored& restored) { recorder_.OnLinkRestored(restored); },
+          [this](const AnnounceRejoin& news) { recorder_.OnRejoin(news); },
+          [this](const AnnounceParked& parked) { recorder_.OnParked(parked); },
+          [this](const AnnounceRefusal& refusal) { recorder_.Warn(refusal.reason); },
           [this](const AnnounceFault& /*its stamp says more*/) { recorder_.FaultsFired(); },
           [this](const EndJob& end) { end_ = end; },
       },
@@ -296,6 +300,8 @@ void CoordinatorProcess::PublishStatus() {
   status["workers"] = config_.parallel.data * config_.parallel.pipeline;
   status["live"] = Json::array();
   for (const WorkerId worker : view.live) status["live"].push_back(ToString(worker));
+  status["joining"] = Json::array();
+  for (const WorkerId worker : view.joining) status["joining"].push_back(ToString(worker));
   status["generation"] = view.generation.value();
   status["reason"] = view.reason;
   status.update(recorder_.Progress());

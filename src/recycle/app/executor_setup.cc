@@ -78,6 +78,7 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.heartbeat_interval = HeartbeatInterval(config);
   options.log_bytes = config.resilience.log_bytes;
   options.log_folder = folder.root();
+  options.copy_bytes_per_second = config.resilience.copy_mb_per_s.value_or(0) * 1e6;
   if (config.log.trace) options.trace_file = folder.TracePart(worker);
   options.faults = config.inject;
   options.fault_folder = folder.FaultFolder();

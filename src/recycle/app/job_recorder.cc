@@ -86,8 +86,14 @@ void JobRecorder::OnJoined(const AnnounceJoined& joined) {
 
 void JobRecorder::OnGenerationStored(const GenerationRecord& record, const DecisionTimes& times) {
   if (!record.lost.empty()) FaultsFired();
-  for (const LostWorker& lost : record.lost) WriteFailure(lost, times);
-  summary_.AddFailures(static_cast<int>(record.lost.size()));
+  for (const LostWorker& lost : record.lost) {
+    if (lost.cause == LossCause::kNotice) {
+      WriteLeave(lost);
+    } else {
+      WriteFailure(lost, times);
+      summary_.AddFailures(1);
+    }
+  }
   generation_ = record.generation;
   Json event = MakeEvent(clock_.UnixSeconds(), "generation");
   event["generation"] = record.generation.value();
@@ -96,12 +102,21 @@ void JobRecorder::OnGenerationStored(const GenerationRecord& record, const Decis
   Write(event);
 }
 
+void JobRecorder::WriteLeave(const LostWorker& lost) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "worker_left");
+  event["worker"] = ToString(lost.worker);
+  event["iteration"] = lost.iteration;  // the last one it took part in
+  Write(event);
+}
+
 void JobRecorder::WriteFailure(const LostWorker& lost, const DecisionTimes& times) {
   // Without an injector nobody knows when the fault happened: the first sign of it is the best
   // guess.
   // Nor which iteration it was in, if it died before it told: no earlier one than the first that is
   // not done.
-  const std::optional<FaultStamp> fault = faults_.LethalTo(lost.worker);
+  std::optional<FaultStamp> fault = faults_.LethalTo(lost.worker);
+  const auto came_back = came_back_.find(lost.worker);
+  if (fault && came_back != came_back_.end() && fault->time < came_back->second) fault.reset();
   const TimePoint began = std::min(fault ? fault->time : lost.first_signal, lost.first_signal);
   const int iteration = fault ? fault->iteration : std::max(lost.iteration, iterations_done_) + 1;
   Json event = MakeEvent(clock_.UnixSeconds(), "failure_detected");
@@ -244,6 +259,44 @@ void JobRecorder::WriteSamples(const IterationDone& done) {
 void JobRecorder::OnLinkRestored(const AnnounceLinkRestored& restored) {
   Json event = MakeEvent(clock_.UnixSeconds(), "link_restored");
   event["link"] = ToString(restored.a) + "-" + ToString(restored.b);
+  Write(event);
+}
+
+void JobRecorder::OnRejoin(const AnnounceRejoin& news) {
+  const auto make = [&](std::string_view name) {
+    Json event = MakeEvent(clock_.UnixSeconds(), name);
+    event["worker"] = ToString(news.worker);
+    return event;
+  };
+  switch (news.what) {
+    case AnnounceRejoin::What::kStarted: {
+      came_back_[news.worker] = clock_.Now();
+      Json event = make("rejoin_started");
+      event["donor"] = ToString(news.donor);
+      Write(event);
+      return;
+    }
+    case AnnounceRejoin::What::kRejoined: {
+      Json event = make("rejoined");
+      event["donor"] = ToString(news.donor);
+      event["copy_bytes"] = news.copy_bytes;
+      event["copy_ms"] = ToMilliseconds(news.copy_time);
+      Write(event);
+      return;
+    }
+    case AnnounceRejoin::What::kAbandoned: {
+      Json event = make("rejoin_abandoned");
+      event["reason"] = news.reason;
+      Write(event);
+      return;
+    }
+  }
+}
+
+void JobRecorder::OnParked(const AnnounceParked& parked) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "worker_parked");
+  event["worker"] = ToString(parked.worker);
+  event["deaths"] = parked.deaths;
   Write(event);
 }
 

@@ -12,6 +12,7 @@
 #define RECYCLE_APP_JOB_RECORDER_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,9 @@ class JobRecorder {
   void OnResumed(const AnnounceResumed& resumed);
   void OnIteration(const AnnounceIteration& announced);
   void OnLinkRestored(const AnnounceLinkRestored& restored);
+  // rejoin_started, rejoined or rejoin_abandoned.
+  void OnRejoin(const AnnounceRejoin& news);
+  void OnParked(const AnnounceParked& parked);
 
   // Bytes that went through the job's sockets: the coordinator's (messages in and out), and the
   // links between workers (frames sent, as the workers that finished count them).
@@ -75,6 +79,7 @@ class JobRecorder {
  private:
   void Write(const Json& event);
   void WriteFailure(const LostWorker& lost, const DecisionTimes& times);
+  void WriteLeave(const LostWorker& lost);
   void WriteSamples(const IterationDone& done);
   void WriteTrace();
   // Actions (B counts 2) of lost shares: completed by their worker, by its own trace, and not.
@@ -95,6 +100,7 @@ class JobRecorder {
   LineFile events_;
   LineFile metrics_;
   LineFile samples_;
+  std::map<WorkerId, TimePoint> came_back_;  // older fault stamps say nothing about the new process
   RunSummary summary_;
   TimePoint started_;
   Generation generation_;

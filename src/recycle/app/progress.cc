@@ -60,7 +60,9 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
   if (name == "failure_detected") {
     unresumed_losses_.push_back(event);
     dead_.push_back(event.at("worker"));
+    failed_.push_back(event.at("worker"));
   }
+  if (name == "worker_left") dead_.push_back(event.at("worker"));
   if (name == "generation") live_ = event.at("live").get<std::vector<std::string>>();
   if (name == "link_restored") {
     return {fmt::format("link {} broke between two live workers and was made anew",
@@ -72,11 +74,42 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
     unresumed_losses_.clear();
     return lines;
   }
+  if (const std::optional<std::string> line = ReturnLine(event)) return {*line};
   if (name == "job_finished" && event.at("how") != "done") {
     return {fmt::format("job over ({}): {}", event.at("how").get<std::string>(),
                         event.at("reason").get<std::string>())};
   }
   return {};
+}
+
+// Workers that leave as they were asked to, and places that come back or do not.
+std::optional<std::string> Progress::ReturnLine(const Json& event) {
+  const std::string name = event.at("event");
+  const std::string worker = event.value("worker", "");
+  if (name == "worker_left") {
+    return fmt::format("worker {} left after iteration {}, as it was asked to; nothing runs again",
+                       worker, event.at("iteration").get<int>());
+  }
+  if (name == "rejoin_started") {
+    return fmt::format("worker {} comes back: it copies the state of {} in the background", worker,
+                       event.at("donor").get<std::string>());
+  }
+  if (name == "rejoined") {
+    std::erase(dead_, worker);
+    return fmt::format("worker {} is back: {:.1f} MB from {} in {:.0f} ms; {} now", worker,
+                       event.at("copy_bytes").get<double>() / 1e6,
+                       event.at("donor").get<std::string>(), event.at("copy_ms").get<double>(),
+                       Count(static_cast<std::int64_t>(live_.size()), "worker"));
+  }
+  if (name == "rejoin_abandoned") {
+    return fmt::format("worker {} does not come back: {}", worker,
+                       event.at("reason").get<std::string>());
+  }
+  if (name == "worker_parked") {
+    return fmt::format("worker {} has died {} times: it is parked and not started any more", worker,
+                       event.at("deaths").get<int>());
+  }
+  return std::nullopt;
 }
 
 std::string Progress::FailureLine(const Json& resumed) const {
@@ -174,7 +207,7 @@ std::vector<std::string> Progress::Closing(const Json& summary) const {
   }
   const int failures = summary.at("failures");
   lines.push_back(fmt::format("  failures  {}{}, {} repeated", failures,
-                              failures > 0 ? fmt::format(" ({})", Join(dead_, ", ")) : "",
+                              failures > 0 ? fmt::format(" ({})", Join(failed_, ", ")) : "",
                               Count(summary.at("replayed_actions"), "action")));
   const Json& speed = summary.at("tokens_per_s");
   if (!speed.at("fault_free").is_null()) {

@@ -10,6 +10,7 @@
 #define RECYCLE_APP_PROGRESS_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,7 @@ class Progress {
   std::vector<std::string> Closing(const Json& summary) const;
 
  private:
+  std::optional<std::string> ReturnLine(const Json& event);
   std::string FailureLine(const Json& resumed) const;
   std::vector<std::string> RiskLines() const;
   std::string PlanCommand() const;
@@ -47,7 +49,8 @@ class Progress {
   const std::string run_dir_;
   std::vector<std::string> live_;       // by the last generation
   std::vector<Json> unresumed_losses_;  // failure_detected since training went on last
-  std::vector<std::string> dead_;       // in the order of their loss
+  std::vector<std::string> failed_;     // in the order of their loss
+  std::vector<std::string> dead_;       // the places without a worker now
 };
 
 // 12345.6 -> "12,346".

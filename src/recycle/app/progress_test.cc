@@ -108,5 +108,22 @@ TEST(Progress, NumbersForPeople) {
   EXPECT_EQ(ClockText(59.6), "1:00");
 }
 
+TEST(Progress, AWorkerThatComesBackIsToldOf) {
+  Progress progress(ThreeByTwo(), "runs/x");
+  progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "1:1", "2:0", "2:1"}));
+  Json started = MakeEvent(3, "rejoin_started");
+  started["worker"] = "1:1";
+  started["donor"] = "0:1";
+  EXPECT_THAT(progress.OnEvent(started),
+              ElementsAre("worker 1:1 comes back: it copies the state of 0:1 in the background"));
+  Json rejoined = MakeEvent(4, "rejoined");
+  rejoined["worker"] = "1:1";
+  rejoined["donor"] = "0:1";
+  rejoined["copy_bytes"] = 34'000'000;
+  rejoined["copy_ms"] = 120.4;
+  EXPECT_THAT(progress.OnEvent(rejoined),
+              ElementsAre("worker 1:1 is back: 34.0 MB from 0:1 in 120 ms; 6 workers now"));
+}
+
 }  // namespace
 }  // namespace recycle

@@ -1,13 +1,17 @@
-// recycle: train, plan, check, status, config. Links no libtorch, so it answers at once.
+// recycle: train, plan, check, status, join, drain, config. Links no libtorch, so it answers at
+// once.
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "recycle/app/command_line.h"
+#include "recycle/app/membership_commands.h"
 
 int main(int argc, char** argv) {
   const recycle::CommandHandlers handlers{.train = recycle::RunTrain,
                                           .status = recycle::RunStatus,
+                                          .join = recycle::RunJoin,
+                                          .drain = recycle::RunDrain,
                                           .coordinator = recycle::RunCoordinatorProcess,
                                           .agent = recycle::RunAgent,
                                           .executor = recycle::RunExecutorProcess};

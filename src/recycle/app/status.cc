@@ -20,15 +20,7 @@ constexpr std::chrono::seconds kTimeout{2};
 
 StatusOr<std::string> AddressOf(const StatusArguments& arguments) {
   if (!arguments.address.empty()) return arguments.address;
-  RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
-  const StatusOr<std::string> text = ReadWholeFile(folder.Address());
-  if (!text.ok()) {
-    return absl::UnavailableError(
-        fmt::format("no job is running in '{}': there is no coordinator.address; its results are "
-                    "in summary.json and metrics.jsonl",
-                    arguments.run_dir));
-  }
-  return text->substr(0, text->find('\n'));
+  return AddressOfRun(arguments.run_dir);
 }
 
 Status ShowStatus(const StatusArguments& arguments) {
@@ -48,8 +40,21 @@ Status ShowStatus(const StatusArguments& arguments) {
 
 }  // namespace
 
+StatusOr<std::string> AddressOfRun(const std::string& run_dir) {
+  RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(run_dir));
+  const StatusOr<std::string> text = ReadWholeFile(folder.Address());
+  if (!text.ok()) {
+    return absl::UnavailableError(
+        fmt::format("no job is running in '{}': there is no coordinator.address; its results are "
+                    "in summary.json and metrics.jsonl",
+                    run_dir));
+  }
+  return text->substr(0, text->find('\n'));
+}
+
 std::string StatusText(const Json& status) {
   const auto live = status.at("live").get<std::vector<std::string>>();
+  const auto joining = status.at("joining").get<std::vector<std::string>>();
   const std::string loss =
       status.at("loss").is_null() ? "-" : fmt::format("{:.4f}", status.at("loss").get<double>());
   return fmt::format(
@@ -57,7 +62,7 @@ std::string StatusText(const Json& status) {
       "iteration   {} of {}\n"
       "loss        {}\n"
       "speed       {} tokens/s, {:.1f} ms an iteration\n"
-      "workers     {} of {} live: {}\n"
+      "workers     {} of {} live: {}{}\n"
       "failures    {}\n"
       "generation  {}: {}\n"
       "run folder  {}\n",
@@ -65,9 +70,10 @@ std::string StatusText(const Json& status) {
       status.at("iterations").get<int>(), loss,
       WithThousands(status.at("tokens_per_s").get<double>()),
       status.at("iteration_ms").get<double>(), live.size(), status.at("workers").get<int>(),
-      fmt::join(live, " "), status.at("failures").get<int>(),
-      status.at("generation").get<std::int64_t>(), status.at("reason").get<std::string>(),
-      status.at("run_dir").get<std::string>());
+      fmt::join(live, " "),
+      joining.empty() ? "" : fmt::format("; coming back: {}", fmt::join(joining, " ")),
+      status.at("failures").get<int>(), status.at("generation").get<std::int64_t>(),
+      status.at("reason").get<std::string>(), status.at("run_dir").get<std::string>());
 }
 
 int RunStatus(const StatusArguments& arguments) { return ReportError(ShowStatus(arguments)); }

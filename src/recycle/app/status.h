@@ -9,6 +9,10 @@
 
 namespace recycle {
 
+// Where the coordinator of the job in this folder listens, HOST:PORT. Errors: kUnavailable if no
+// job is running there; those of RunFolder::Open.
+StatusOr<std::string> AddressOfRun(const std::string& run_dir);
+
 // The coordinator's answer as a few lines of text.
 std::string StatusText(const Json& status);
 

@@ -76,6 +76,8 @@ const char* KindName(FrameKind kind) {
       return "norm down";
     case FrameKind::kValidation:
       return "validation";
+    case FrameKind::kState:
+      return "state";
   }
   RC_CHECK(false) << "frame kind " << static_cast<int>(kind);
   return "";
@@ -113,7 +115,7 @@ StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte, kFrameHeaderB
     return absl::DataLossError(
         fmt::format("a frame begins with {:#018x} instead of {:#018x}", header.magic, kMagic));
   }
-  if (header.kind < 0 || header.kind > static_cast<std::int32_t>(FrameKind::kValidation)) {
+  if (header.kind < 0 || header.kind > static_cast<std::int32_t>(FrameKind::kState)) {
     return absl::DataLossError(fmt::format("frame kind {} is unknown", header.kind));
   }
   if (header.payload_bytes > max_payload_bytes || header.first_part_bytes > header.payload_bytes) {

@@ -22,7 +22,14 @@
 
 namespace recycle {
 
-enum class FrameKind : std::int32_t { kActivation, kGradient, kNormUp, kNormDown, kValidation };
+enum class FrameKind : std::int32_t {
+  kActivation,
+  kGradient,
+  kNormUp,
+  kNormDown,
+  kValidation,
+  kState,  // a piece of a copy of a stage's state, on a link of its own
+};
 
 // Activations and gradients are what micro-batches hand over at a stage's boundary. They stay valid
 // from one generation to the next; everything else belongs to the generation it was sent in.

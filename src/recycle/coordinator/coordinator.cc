@@ -29,7 +29,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction mak
                                 .link_faults_allowed = options_.link_faults_allowed,
                                 .link_fault_window = options_.link_fault_window},
                  &roster_),
-      completion_(options_.iterations, std::move(canonical_parameters)) {
+      completion_(options_.iterations, std::move(canonical_parameters)),
+      rejoins_(&roster_, options_.failure_timeout) {
   const Status valid = options_.Validate();
   RC_CHECK(valid.ok()) << valid;
 }
@@ -46,12 +47,16 @@ std::vector<Effect> Coordinator::Step(const Event& event, TimePoint now) {
   std::visit([this](const auto& e) { Handle(e); }, event);
   AbsorbFindings();
   Advance();
+  AbsorbRejoins();
   return std::exchange(effects_, {});
 }
 
 std::optional<TimePoint> Coordinator::NextDeadline() const {
   if (phase_ == Phase::kOver || !started_) return std::nullopt;
   std::optional<TimePoint> deadline = detection_.NextDeadline();
+  if (const auto silence = rejoins_.NextDeadline()) {
+    deadline = deadline ? std::min(*deadline, *silence) : silence;
+  }
   if (phase_ == Phase::kJoining) {
     const TimePoint join_deadline = *started_ + options_.join_timeout;
     deadline = deadline ? std::min(*deadline, join_deadline) : join_deadline;
@@ -62,6 +67,7 @@ std::optional<TimePoint> Coordinator::NextDeadline() const {
 Coordinator::View Coordinator::view() const {
   View view{.generation = generation_,
             .live = roster_.Live(),
+            .joining = rejoins_.Joiners(),
             .iteration = completion_.iterations_done(),
             .loss = completion_.last_loss(),
             .phase = "",
@@ -94,33 +100,61 @@ void Coordinator::Handle(const FromExecutor& event) {
                                          options_.parallel.pipeline)});
     return;
   }
-  const Place& place = roster_.At(event.worker);
-  if (place.presence == Place::Presence::kLost) {
-    if (place.fenced) Send(event.worker, Fence{"it counts as lost: " + place.how_lost});
+  if (roster_.IsLost(event.worker)) {
+    HearFromLost(event.worker, event.message);
     return;
   }
   detection_.OnHeard(event.worker, now_);
   std::visit([&](const auto& message) { Receive(event.worker, message); }, event.message);
 }
 
+void Coordinator::HearFromLost(WorkerId worker, const ExecutorMessage& message) {
+  Place& place = roster_.At(worker);
+  const auto* hello = std::get_if<Hello>(&message);
+  if (hello != nullptr && hello->pid != place.pid) {
+    rejoins_.OnGone(worker, "a newer process has come for the place");
+    place.pid = hello->pid;
+    place.left = false;
+    rejoins_.Add(worker, now_);
+    effects_.emplace_back(AnnounceJoined{worker, hello->pid});
+  } else if (rejoins_.IsJoiner(worker)) {
+    rejoins_.OnJoinerMessage(worker, message, now_);
+    if (const auto* fault = std::get_if<FaultReport>(&message)) Receive(worker, *fault);
+  } else if (place.fenced && !place.left) {
+    Send(worker, Fence{"it counts as lost: " + place.how_lost});
+  }
+}
+
 void Coordinator::Handle(const StreamClosed& event) {
-  if (roster_.Contains(event.worker)) detection_.OnStreamClosed(event.worker, now_);
+  if (!roster_.Contains(event.worker)) return;
+  detection_.OnStreamClosed(event.worker, now_);
+  rejoins_.OnGone(event.worker, "its control stream has closed");
 }
 
 void Coordinator::Handle(const FromAgent& event) {
+  if (const auto* parked = std::get_if<Parked>(&event.message)) {
+    effects_.emplace_back(AnnounceParked{parked->worker, parked->deaths});
+  }
   const auto* exited = std::get_if<ExecutorExited>(&event.message);
   if (exited == nullptr || !roster_.Contains(exited->worker)) return;
+  std::int32_t& pid = roster_.At(exited->worker).pid;
+  if (pid != 0 && pid != exited->pid) return;  // a process that held the place before
+  pid = exited->pid;                           // its Hello may come later
   detection_.OnExited(*exited, event.agent, now_);
+  rejoins_.OnGone(exited->worker, "its process has ended");
 }
 
 void Coordinator::Handle(const AgentLost& event) {
   for (const WorkerId worker : event.workers) {
-    if (roster_.Contains(worker)) detection_.OnAgentLost(worker, event.agent, now_);
+    if (!roster_.Contains(worker)) continue;
+    detection_.OnAgentLost(worker, event.agent, now_);
+    rejoins_.OnGone(worker, "its agent is gone");
   }
 }
 
 void Coordinator::Handle(const TimePassed& /*event*/) {
   detection_.OnTime(now_);
+  rejoins_.OnTime(now_);
   if (phase_ != Phase::kJoining || now_ < *started_ + options_.join_timeout) return;
   std::string missing;
   for (const WorkerId worker : roster_.Expected()) missing += " " + ToString(worker);
@@ -144,6 +178,18 @@ void Coordinator::Handle(const RecordStored& event) {
     BeginGeneration();
   } else {
     SendPrepare();
+  }
+}
+
+void Coordinator::Handle(const DrainWanted& event) {
+  const std::string name = ToString(event.worker);
+  if (!roster_.IsLive(event.worker)) {
+    effects_.emplace_back(AnnounceRefusal{fmt::format("drain {}: no live worker", name)});
+  } else if (roster_.IsLastOfStage(event.worker)) {
+    effects_.emplace_back(AnnounceRefusal{
+        fmt::format("drain {}: it is the last live worker of its stage and stays", name)});
+  } else {
+    Send(event.worker, Drain{});
   }
 }
 
@@ -182,6 +228,7 @@ void Coordinator::Receive(WorkerId from, const Ledger& message) {
   Place& place = roster_.At(from);
   place.version = std::max(place.version, message.version);
   ledgers_[from] = message;
+  if (auto news = rejoins_.Settle(from)) unresumed_rejoins_.push_back(*std::move(news));
   MakePlanIfNeeded();
 }
 
@@ -212,6 +259,30 @@ void Coordinator::Receive(WorkerId from, const Finished& message) {
   if (phase_ == Phase::kResuming) resumed_.insert(from);  // there was nothing left to resume
 }
 
+void Coordinator::Receive(WorkerId from, const StateHash& message) {
+  const auto [known, is_new] =
+      state_hashes_.try_emplace({from.stage, message.version}, from, message.hash);
+  const auto& [first, hash] = known->second;
+  if (is_new || hash == message.hash) return;
+  End({.how = EndJob::How::kFailed,
+       .reason = fmt::format("workers {} and {} have different parameters or moments after {} "
+                             "iterations, though a rejoin has to make them equal: a bug, or memory "
+                             "that corrupts data",
+                             ToString(first), ToString(from), message.version),
+       .parameters_sha256 = ""});
+}
+
+void Coordinator::Receive(WorkerId from, const Departing& message) {
+  Place& place = roster_.At(from);
+  place.version = std::max(place.version, message.version);
+  if (roster_.IsLastOfStage(from)) {  // its peers have died meanwhile
+    unrecorded_stays_.insert(from);
+    change_pending_ = true;
+  } else {
+    detection_.OnDeparting(from, now_);
+  }
+}
+
 // --- the round of a generation -------------------------------------------------------------------
 
 void Coordinator::AbsorbFindings() {
@@ -228,15 +299,53 @@ void Coordinator::AbsorbFindings() {
     unprepared_losses_.push_back(worker);
     unplanned_losses_.push_back(worker);
     unrecorded_losses_.push_back(std::move(loss));
+    std::erase(unrecorded_rejoins_, worker);
+    unrecorded_stays_.erase(worker);
+    std::erase_if(unresumed_rejoins_, [&](const auto& news) { return news.worker == worker; });
+    rejoins_.OnLost(worker);
   }
   for (const Link& link : findings.broken_links) {
     unrecorded_links_.push_back(link);
     unresumed_links_.push_back(link);
   }
+  AbsorbRejoins();
+}
+
+void Coordinator::AbsorbRejoins() {
+  Rejoins::Findings findings = rejoins_.TakeFindings();
+  for (SendTo& send : findings.sends) effects_.emplace_back(std::move(send));
+  for (AnnounceRejoin& news : findings.news) effects_.emplace_back(std::move(news));
+  for (const WorkerId worker : findings.withdrawn) {
+    Place& place = roster_.At(worker);
+    place.presence = Place::Presence::kLost;
+    place.how_lost = "it was not taken back yet";
+    place.fenced = true;
+    std::erase(unrecorded_rejoins_, worker);
+    unprepared_withdrawals_.push_back(worker);
+    change_pending_ = true;
+  }
+}
+
+// The end is near for everybody once somebody has finished: nobody is taken back any more.
+void Coordinator::TakeBackJoiners() {
+  if (completion_.AnyFinishedAt(options_.iterations)) return;
+  for (const WorkerId worker : rejoins_.Admit()) {
+    Place& place = roster_.At(worker);
+    const std::int32_t pid = place.pid;
+    place = Place();
+    place.presence = Place::Presence::kLive;
+    place.pid = pid;
+    place.stream_open = true;
+    place.last_heard = now_;
+    unrecorded_rejoins_.push_back(worker);
+    change_pending_ = true;
+  }
+  rejoins_.AssignDonors();
 }
 
 void Coordinator::Advance() {
   if (phase_ == Phase::kOver) return;
+  if (phase_ == Phase::kTraining) TakeBackJoiners();
   if (change_pending_ && EndIfStageLost()) return;
   const std::vector<WorkerId> members = roster_.Live();
   switch (phase_) {
@@ -269,6 +378,7 @@ void Coordinator::Advance() {
   }
   if (phase_ == Phase::kTraining && all(finished)) {
     for (const WorkerId member : members) Send(member, Leave{});
+    for (const WorkerId joiner : rejoins_.Joiners()) Send(joiner, Leave{});
     End(completion_.Conclude(members));
   }
 }
@@ -286,6 +396,8 @@ void Coordinator::BeginGeneration() {
                           .reason = reason_};
   for (Loss& loss : unrecorded_losses_) record.lost.push_back(std::move(loss.lost));
   unrecorded_losses_.clear();
+  unrecorded_rejoins_.clear();
+  unrecorded_stays_.clear();
   effects_.emplace_back(StoreRecord{std::move(record)});
 }
 
@@ -296,7 +408,14 @@ std::string Coordinator::GenerationReason() const {
     reason += part;
   };
   for (const Loss& loss : unrecorded_losses_) {
-    add(fmt::format("worker {} is lost: {}", ToString(loss.lost.worker), loss.how));
+    const char* const what = loss.lost.cause == LossCause::kNotice ? "leaves" : "is lost";
+    add(fmt::format("worker {} {}: {}", ToString(loss.lost.worker), what, loss.how));
+  }
+  for (const WorkerId worker : unrecorded_rejoins_) {
+    add(fmt::format("worker {} is back", ToString(worker)));
+  }
+  for (const WorkerId worker : unrecorded_stays_) {
+    add(fmt::format("worker {} stays: it is the last of its stage", ToString(worker)));
   }
   for (const Link& link : unrecorded_links_) {
     add(fmt::format("the link {} is made anew: both ends live", LinkText(link)));
@@ -311,12 +430,20 @@ void Coordinator::SendPrepare() {
   for (const WorkerId worker : unprepared_losses_) {
     Place& place = roster_.At(worker);
     place.fenced = true;
-    if (place.stream_open) Send(worker, Fence{"it counts as lost: " + place.how_lost});
+    if (!place.stream_open || rejoins_.IsJoiner(worker)) continue;
+    if (place.left) {
+      Send(worker, Leave{});
+    } else {
+      Send(worker, Fence{"it counts as lost: " + place.how_lost});
+    }
   }
+  std::vector<WorkerId> gone = std::exchange(unprepared_losses_, {});
+  gone.insert(gone.end(), unprepared_withdrawals_.begin(), unprepared_withdrawals_.end());
+  unprepared_withdrawals_.clear();
   const std::vector<WorkerId> members = roster_.Live();
   const Prepare prepare{.generation = generation_,
                         .members = members,
-                        .dead = std::exchange(unprepared_losses_, {}),
+                        .dead = std::move(gone),
                         .relinked = unresumed_links_,
                         .reason = reason_};
   for (const WorkerId member : members) Send(member, prepare);
@@ -358,7 +485,8 @@ void Coordinator::SendResume() {
                 .next_iteration = decision->next_iteration,
                 .repeat_validation = decision->repeat_validation,
                 .endpoints = {},
-                .plan = plan_};
+                .plan = plan_,
+                .compare_state = !unresumed_rejoins_.empty()};
   for (const auto& [worker, ledger] : ledgers_) resume.endpoints[worker] = ledger.endpoints;
   effects_.emplace_back(
       AnnouncePlan{.generation = generation_, .iteration = std::nullopt, .plan = plan_});
@@ -392,6 +520,9 @@ void Coordinator::AnnounceEverybodyResumed() {
       .lost_shares = std::exchange(unresumed_shares_, {}),
       .rerouted_to = std::move(receivers),
       .regenerated_actions = regenerated_actions_});
+  for (AnnounceRejoin& news : std::exchange(unresumed_rejoins_, {})) {
+    effects_.emplace_back(std::move(news));
+  }
   for (const Link& link : std::exchange(unresumed_links_, {})) {
     effects_.emplace_back(AnnounceLinkRestored{link.first, link.second});
   }

@@ -11,7 +11,8 @@
 // Rules of a generation: its record is stored before anyone is told; Resume is sent when every
 // member has answered Prepare; whatever happens in between leads to the next generation.
 //
-// Resume follows from the ledgers (plan_resume.h): survivors keep what they have.
+// Resume follows from the ledgers (plan_resume.h): survivors keep what they have. A lost place may
+// come back (rejoins.h), and a worker may leave when it is asked to: generations like any other.
 //
 //   Coordinator coordinator(options, make_plan, order_remainder, canonical_parameters);
 //   std::vector<Effect> effects = coordinator.Step(event, now);
@@ -37,6 +38,7 @@
 #include "recycle/coordinator/events.h"
 #include "recycle/coordinator/plan_resume.h"
 #include "recycle/coordinator/regroup.h"
+#include "recycle/coordinator/rejoins.h"
 #include "recycle/coordinator/roster.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
@@ -64,10 +66,11 @@ class Coordinator {
   struct View {
     Generation generation;
     std::vector<WorkerId> live;
-    std::int32_t iteration = 0;  // iterations done
-    std::optional<double> loss;  // mean over the tokens of the last one
-    std::string phase;           // "joining", "regrouping", "training", "finishing", "over"
-    std::string reason;          // of the running generation
+    std::vector<WorkerId> joining;  // processes that copy the state and are no members yet
+    std::int32_t iteration = 0;     // iterations done
+    std::optional<double> loss;     // mean over the tokens of the last one
+    std::string phase;              // "joining", "regrouping", "training", "finishing", "over"
+    std::string reason;             // of the running generation
   };
   View view() const;
 
@@ -88,6 +91,7 @@ class Coordinator {
   void Handle(const TimePassed& event);
   void Handle(const StopWanted& event);
   void Handle(const RecordStored& event);
+  void Handle(const DrainWanted& event);
 
   void Receive(WorkerId from, const Hello& message);
   void Receive(WorkerId from, const Heartbeat& message);
@@ -99,10 +103,20 @@ class Coordinator {
   void Receive(WorkerId from, const LastWords& message);
   void Receive(WorkerId from, const FaultReport& message);
   void Receive(WorkerId from, const Finished& message);
+  void Receive(WorkerId from, const TransferOpened& message) { rejoins_.Receive(from, message); }
+  void Receive(WorkerId from, const TransferBroken& message) { rejoins_.Receive(from, message); }
+  void Receive(WorkerId /*from*/, const CaughtUp& /*late: it is a member*/) {}
+  void Receive(WorkerId from, const StateHash& message);
+  void Receive(WorkerId from, const Departing& message);
 
-  // Takes over what detection has decided, then moves the phase on as far as it goes.
+  // What the process says that holds the lost place `worker`.
+  void HearFromLost(WorkerId worker, const ExecutorMessage& message);
+  // Takes over what detection and rejoins have decided, then moves the phase on as far as it goes.
   void AbsorbFindings();
+  void AbsorbRejoins();
   void Advance();
+  // Copies go on beside the training; who has caught up becomes a member.
+  void TakeBackJoiners();
   void BeginGeneration();
   void SendPrepare();
   void SendResume();
@@ -121,6 +135,7 @@ class Coordinator {
   Roster roster_;
   Detection detection_;
   Completion completion_;
+  Rejoins rejoins_;
 
   Phase phase_ = Phase::kJoining;
   bool stop_wanted_ = false;
@@ -148,6 +163,13 @@ class Coordinator {
   std::vector<WorkerId> unplanned_losses_;
   std::vector<LostShare> unresumed_shares_;
   std::vector<Link> unresumed_links_;
+  std::vector<WorkerId> unrecorded_rejoins_;
+  std::vector<WorkerId> unprepared_withdrawals_;  // admitted, and no members any more
+  std::vector<AnnounceRejoin> unresumed_rejoins_;
+  std::set<WorkerId> unrecorded_stays_;  // asked to leave, and then needed after all
+
+  // By stage and version: who told the state's hash first, and what it is.
+  std::map<std::pair<StageId, std::int32_t>, std::pair<WorkerId, std::uint64_t>> state_hashes_;
 
   TimePoint now_;                // of the newest Step
   std::vector<Effect> effects_;  // of the Step in progress

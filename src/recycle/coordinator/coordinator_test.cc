@@ -69,12 +69,20 @@ std::string Text(const Resume& m) {
     }
   }
   text += fmt::format(" iteration {} whole", m.next_iteration);
-  return m.repeat_validation ? text + ", validation again" : text;
+  if (m.repeat_validation) text += ", validation again";
+  return m.compare_state ? text + ", compare the state" : text;
 }
 std::string Text(const Ask& m) { return fmt::format("ask {}", m.nonce); }
 std::string Text(const Fence& m) { return "fence (" + m.reason + ")"; }
 std::string Text(const StopRequest& /*m*/) { return "stop request"; }
 std::string Text(const Leave& /*m*/) { return "leave"; }
+std::string Text(const Transfer& m) {
+  const std::string text =
+      fmt::format("copy {} from {} to {}", m.transfer, ToString(m.donor), ToString(m.joiner));
+  return m.donor_end.empty() ? text + ": open" : text + ": begin";
+}
+std::string Text(const EndTransfer& m) { return fmt::format("copy {} ends", m.transfer); }
+std::string Text(const Drain& /*m*/) { return "drain"; }
 
 std::string Text(const StoreRecord& e) {
   std::string text = fmt::format("store g{}: {}", e.record.generation.value(), e.record.reason);
@@ -126,6 +134,22 @@ std::string Text(const AnnounceFault& e) {
   return fmt::format("fault {} {} at {}", e.report.index, e.report.fired ? "fired" : "missed",
                      ToString(e.worker));
 }
+std::string Text(const AnnounceRejoin& e) {
+  switch (e.what) {
+    case AnnounceRejoin::What::kStarted:
+      return fmt::format("{} comes back by a copy from {}", ToString(e.worker), ToString(e.donor));
+    case AnnounceRejoin::What::kRejoined:
+      return fmt::format("{} is back: {} bytes from {} in {:.0f} ms", ToString(e.worker),
+                         e.copy_bytes, ToString(e.donor), ToMilliseconds(e.copy_time));
+    case AnnounceRejoin::What::kAbandoned:
+      return fmt::format("{} does not come back: {}", ToString(e.worker), e.reason);
+  }
+  return "";
+}
+std::string Text(const AnnounceParked& e) {
+  return fmt::format("{} is parked after {} deaths", ToString(e.worker), e.deaths);
+}
+std::string Text(const AnnounceRefusal& e) { return "refused: " + e.reason; }
 std::string Text(const EndJob& e) {
   constexpr const char* kHow[] = {"done", "stopped", "stage lost", "join timeout", "failed"};
   std::string text = fmt::format("end of the job: {} after {} iterations ({})",
@@ -180,6 +204,11 @@ class Script {
     if (command == "stop") return Send(StopWanted{});
     if (command == "closed") return Send(StreamClosed{Worker()});
     if (command == "exit") return Exit(Worker());
+    if (command == "drain") return Send(DrainWanted{Worker()});
+    if (command == "parked") return Send(FromAgent{Parked{Worker(), 5}, 0});
+    if (command == "exit-again") {  // of the process that came back
+      return Send(FromAgent{ExecutorExited{Worker(), 200, SIGKILL}, 0});
+    }
     if (command == "agent-lost") {
       const int agent = Number();
       return Send(AgentLost{agent, Workers()});
@@ -218,6 +247,23 @@ class Script {
     if (command == "fault") return From(worker, FaultReport{.index = Number(), .fired = true});
     if (command == "done") return SendDone(worker);
     if (command == "finished") return SendFinished(worker);
+    ReturningCommand(command, worker);
+  }
+
+  // Of workers that come back or leave.
+  void ReturningCommand(const std::string& command, WorkerId worker) {
+    if (command == "hello-again") {
+      frozen_.erase(worker);
+      return From(worker, Hello{worker, 200});
+    }
+    const int number = Number();
+    if (command == "opened") return From(worker, TransferOpened{number, ToString(worker)});
+    if (command == "broken") return From(worker, TransferBroken{number, "reset"});
+    if (command == "caught-up") return From(worker, CaughtUp{number, Number(), 1000, 5000});
+    if (command == "state") {
+      return From(worker, StateHash{number, static_cast<std::uint64_t>(Number())});
+    }
+    if (command == "departing") return From(worker, Departing{number});
     RC_CHECK(false) << "script: no command " << command;
   }
 
@@ -347,8 +393,11 @@ class Script {
         Send(TimePassed{});
       } else if (beat <= to) {
         now_ = last_beat_ = beat;
-        for (const WorkerId worker : coordinator_->view().live) {
-          if (!frozen_.contains(worker)) From(worker, Beat(0));
+        const Coordinator::View view = coordinator_->view();
+        for (const auto& workers : {view.live, view.joining}) {
+          for (const WorkerId worker : workers) {
+            if (!frozen_.contains(worker)) From(worker, Beat(0));
+          }
         }
       } else {
         now_ = to;

@@ -160,6 +160,11 @@ void Detection::OnLastWords(WorkerId worker, const LastWords& words, TimePoint n
        FirstSignal(worker, now));
 }
 
+void Detection::OnDeparting(WorkerId worker, TimePoint now) {
+  roster_.At(worker).left = true;
+  Lose(worker, LossCause::kNotice, ToString(worker), "it was asked to", now);
+}
+
 void Detection::OnTime(TimePoint now) {
   for (const WorkerId worker : roster_.Live()) {
     const TimePoint last_heard = roster_.At(worker).last_heard;

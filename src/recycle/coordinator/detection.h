@@ -54,7 +54,7 @@ class Detection {
   // `roster` must outlive it.
   Detection(const DetectionRules& rules, Roster* roster) : rules_(rules), roster_(*roster) {}
 
-  // The workers named by the next seven are in the roster.
+  // The workers named by the next eight are in the roster.
   void OnHeard(WorkerId worker, TimePoint now);
   void OnLinkBroken(WorkerId reporter, const LinkBroken& report, TimePoint now);
   void OnStillHere(WorkerId worker, const StillHere& answer, TimePoint now);
@@ -62,6 +62,8 @@ class Detection {
   void OnExited(const ExecutorExited& exited, std::int32_t agent, TimePoint now);
   void OnAgentLost(WorkerId worker, std::int32_t agent, TimePoint now);
   void OnLastWords(WorkerId worker, const LastWords& words, TimePoint now);
+  // It has drained, as asked.
+  void OnDeparting(WorkerId worker, TimePoint now);
   // Silence and unanswered questions.
   void OnTime(TimePoint now);
   // The coordinator itself did not run for `gap`: nobody could be heard meanwhile.

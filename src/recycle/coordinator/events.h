@@ -49,8 +49,13 @@ struct RecordStored {
   Generation generation;
 };
 
+// `recycle drain`: the worker leaves after its iteration.
+struct DrainWanted {
+  WorkerId worker;
+};
+
 using Event = std::variant<FromExecutor, StreamClosed, FromAgent, AgentLost, TimePassed, StopWanted,
-                           RecordStored>;
+                           RecordStored, DrainWanted>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -125,6 +130,25 @@ struct AnnounceFault {
   WorkerId worker;
   FaultReport report;
 };
+// A place that comes back.
+struct AnnounceRejoin {
+  enum class What : std::uint8_t { kStarted, kRejoined, kAbandoned };
+  What what = What::kStarted;
+  WorkerId worker;
+  WorkerId donor;
+  std::int64_t copy_bytes = 0;  // kRejoined only, as the next
+  Duration copy_time{};
+  std::string reason;  // kAbandoned: why
+};
+// A place that died too often: its agent does not start it any more.
+struct AnnounceParked {
+  WorkerId worker;
+  std::int32_t deaths = 0;
+};
+// A wish that is not granted, for people.
+struct AnnounceRefusal {
+  std::string reason;
+};
 // The job is over.
 struct EndJob {
   enum class How : std::uint8_t { kDone, kStopped, kStageLost, kJoinTimeout, kFailed };
@@ -135,7 +159,8 @@ struct EndJob {
 };
 
 using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
-                            AnnouncePlan, AnnounceLinkRestored, AnnounceFault, EndJob>;
+                            AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
+                            AnnounceParked, AnnounceRefusal, EndJob>;
 
 }  // namespace recycle
 

@@ -35,6 +35,7 @@ struct Place {
   std::int64_t peak_bytes = 0;
   std::string how_lost;  // lost only
   bool fenced = false;   // lost, and that is stored: it may be told
+  bool left = false;     // lost by its own leave: told to Leave, not fenced
 };
 
 class Roster {

@@ -54,10 +54,10 @@ AdamW::AdamW(const OptimizerOptions& options, std::vector<SteppedParameter> para
 
 void AdamW::Step(const AdamWStep& step, const std::vector<std::span<const float>>& gradients,
                  const std::function<void(int done)>& after_parameter) {
-  RC_CHECK(gradients.size() == parameters_.size())
+  RC_CHECK(gradients.size() <= parameters_.size())
       << gradients.size() << " gradients for " << parameters_.size() << " parameters";
   const Factors factors = MakeFactors(options_, step);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
     const SteppedParameter& parameter = parameters_[i];
     RC_CHECK(gradients[i].size() == parameter.value.size()) << "parameter " << i;
     StepElements(factors, parameter.decay ? factors.decay : 1.0F, parameter.value.size(),
@@ -65,6 +65,15 @@ void AdamW::Step(const AdamWStep& step, const std::vector<std::span<const float>
                  moments_[i].second.data());
     if (after_parameter) after_parameter(static_cast<int>(i) + 1);
   }
+}
+
+std::vector<ParameterState> AdamW::state() {
+  std::vector<ParameterState> state;
+  state.reserve(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    state.push_back({parameters_[i].value, moments_[i].first, moments_[i].second});
+  }
+  return state;
 }
 
 }  // namespace recycle

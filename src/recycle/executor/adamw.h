@@ -23,6 +23,13 @@ struct SteppedParameter {
   bool decay = false;  // weight decay applies
 };
 
+// All numbers that belong to one parameter.
+struct ParameterState {
+  std::span<float> value;
+  std::span<float> first;   // moment
+  std::span<float> second;  // moment
+};
+
 struct AdamWStep {
   int step = 1;  // counts from 1: the bias correction
   double lr = 0;
@@ -33,10 +40,14 @@ class AdamW {
  public:
   AdamW(const OptimizerOptions& options, std::vector<SteppedParameter> parameters);
 
-  // One step. `gradients` has one span per parameter, of its length, in the order of construction.
+  // One step. `gradients` has one span per parameter, of its length, in the order of construction;
+  // if there are fewer, the parameters after them stay as they are (a copy that is not complete).
   // `after_parameter`, if any, is called after each with the number done: fault injection.
   void Step(const AdamWStep& step, const std::vector<std::span<const float>>& gradients,
             const std::function<void(int done)>& after_parameter);
+
+  // Where the numbers of each parameter and its moments lie, in the order of construction.
+  std::vector<ParameterState> state();
 
  private:
   struct Moments {

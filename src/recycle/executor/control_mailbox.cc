@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "recycle/base/check.h"
 
 namespace recycle {
@@ -30,6 +32,22 @@ void ControlMailbox::Post(Resume resume) {
 void ControlMailbox::PostStopRequest() {
   const std::lock_guard lock(mutex_);
   stop_requested_ = true;
+}
+
+void ControlMailbox::PostDrainRequest() {
+  const std::lock_guard lock(mutex_);
+  drain_requested_ = true;
+}
+
+void ControlMailbox::PostState(Status arrived) {
+  const std::lock_guard lock(mutex_);
+  state_ = std::move(arrived);
+  changed_.notify_all();
+}
+
+void ControlMailbox::ForgetState() {
+  const std::lock_guard lock(mutex_);
+  state_.reset();
 }
 
 void ControlMailbox::PostEnd(Status why) {
@@ -61,6 +79,16 @@ StatusOr<Resume> ControlMailbox::WaitForResume() {
   return resume;
 }
 
+Status ControlMailbox::WaitForState() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return interrupted_locked() || state_.has_value(); });
+  if (!end_.ok()) return end_;
+  if (prepare_.has_value()) return absl::AbortedError("a newer generation is prepared");
+  Status state = *std::move(state_);
+  state_.reset();
+  return state;
+}
+
 bool ControlMailbox::interrupted() const {
   const std::lock_guard lock(mutex_);
   return interrupted_locked();
@@ -69,6 +97,11 @@ bool ControlMailbox::interrupted() const {
 bool ControlMailbox::stop_requested() const {
   const std::lock_guard lock(mutex_);
   return stop_requested_;
+}
+
+bool ControlMailbox::TakeDrainRequest() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(drain_requested_, false);
 }
 
 void ControlMailbox::Pause(Duration duration) const {

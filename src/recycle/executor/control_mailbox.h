@@ -6,7 +6,7 @@
 //   StatusOr<Prepare> prepare = mailbox.WaitForPrepare();      // training thread
 //   mailbox.Post(std::move(prepare));                          // control thread
 //
-// Thread-safe: one thread posts, one waits.
+// Thread-safe: one thread waits.
 #ifndef RECYCLE_EXECUTOR_CONTROL_MAILBOX_H_
 #define RECYCLE_EXECUTOR_CONTROL_MAILBOX_H_
 
@@ -45,9 +45,15 @@ class ControlMailbox {
   // Of another generation than the newest Prepare's: ignored.
   void Post(Resume resume);
   void PostStopRequest();
+  void PostDrainRequest();
   // The job is over for this worker: `why` is kCancelled (Leave) or kUnavailable (the control link
   // is gone). The first one counts.
   void PostEnd(Status why);
+
+  // A joiner's state is complete as of its Prepare (OK), or will not come. ForgetState: another
+  // copy begins. From any thread.
+  void PostState(Status arrived);
+  void ForgetState();
 
   // --- training thread ---
 
@@ -56,9 +62,13 @@ class ControlMailbox {
   // Blocks for the Resume of the Prepare taken last. Errors: kAborted if a newer Prepare came;
   // PostEnd's.
   StatusOr<Resume> WaitForResume();
+  // Blocks for PostState and returns what was posted. Other errors as WaitForResume.
+  Status WaitForState();
   // Does the training thread have to stop what it does?
   bool interrupted() const;
   bool stop_requested() const;
+  // Has this worker been asked to leave? True once for each request.
+  bool TakeDrainRequest();
   // Lets `duration` pass, or less if interrupted.
   void Pause(Duration duration) const;
 
@@ -71,7 +81,9 @@ class ControlMailbox {
   std::optional<Prepare> prepare_;  // not yet taken
   std::optional<Resume> resume_;    // of the newest Prepare
   Generation newest_;               // of the Prepares posted
+  std::optional<Status> state_;
   bool stop_requested_ = false;
+  bool drain_requested_ = false;
   Status end_;
 };
 

@@ -17,10 +17,12 @@ Overloaded(Functions...) -> Overloaded<Functions...>;
 }  // namespace
 
 ControlReader::ControlReader(ControlLink& control, ControlMailbox& mailbox,
+                             StateTransfers& transfers,
                              std::function<void(const Prepare&)> on_prepare,
                              std::function<void(const std::string& reason)> on_fence)
     : control_(control),
       mailbox_(mailbox),
+      transfers_(transfers),
       on_prepare_(std::move(on_prepare)),
       on_fence_(std::move(on_fence)),
       thread_([this] { Loop(); }) {}
@@ -48,6 +50,9 @@ void ControlReader::Handle(CoordinatorMessage message) {
           [this](const Ask& ask) { control_.Send(StillHere{.nonce = ask.nonce}); },
           [this](const Fence& fence) { on_fence_(fence.reason); },
           [this](const StopRequest&) { mailbox_.PostStopRequest(); },
+          [this](const Drain&) { mailbox_.PostDrainRequest(); },
+          [this](const Transfer& transfer) { transfers_.Handle(transfer); },
+          [this](const EndTransfer& end) { transfers_.Handle(end); },
           [this](const Leave&) { mailbox_.PostEnd(absl::CancelledError("the job is over")); },
       },
       message);

@@ -1,6 +1,6 @@
 // The thread that reads the control link, so that the coordinator is heard whatever the training
-// thread does: it answers Ask at once, obeys Fence at once, and leaves everything else in the
-// mailbox.
+// thread does: it answers Ask at once, obeys Fence at once, hands copies of state to their owner,
+// and leaves everything else in the mailbox.
 //
 // Joined by the destructor: close the control link first.
 #ifndef RECYCLE_EXECUTOR_CONTROL_READER_H_
@@ -11,6 +11,7 @@
 
 #include "recycle/executor/control_link.h"
 #include "recycle/executor/control_mailbox.h"
+#include "recycle/executor/state_transfers.h"
 
 namespace recycle {
 
@@ -18,7 +19,7 @@ class ControlReader {
  public:
   // `on_prepare` is called with each Prepare before it goes to the mailbox, `on_fence` with a
   // fence's reason; it does not return.
-  ControlReader(ControlLink& control, ControlMailbox& mailbox,
+  ControlReader(ControlLink& control, ControlMailbox& mailbox, StateTransfers& transfers,
                 std::function<void(const Prepare&)> on_prepare,
                 std::function<void(const std::string& reason)> on_fence);
   ~ControlReader() { thread_.join(); }
@@ -31,6 +32,7 @@ class ControlReader {
 
   ControlLink& control_;
   ControlMailbox& mailbox_;
+  StateTransfers& transfers_;
   const std::function<void(const Prepare&)> on_prepare_;
   const std::function<void(const std::string& reason)> on_fence_;
   std::thread thread_;

@@ -16,6 +16,7 @@
 #include "recycle/executor/heartbeat.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
+#include "recycle/executor/state_transfers.h"
 #include "recycle/executor/training_loop.h"
 #include "recycle/nn/allocator.h"
 #include "recycle/nn/stage_model.h"
@@ -76,19 +77,22 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
     return ExitCode::kNo;
   }
   PeerNetwork network(
-      NetworkOptions(options), *std::move(device),
+      NetworkOptions(options), *device,
       [&](Generation generation, WorkerId peer, const std::string& error) {
         LogWarning("the link to {} broke: {}", ToString(peer), error);
         control.Send(LinkBroken{.generation = generation, .peer = peer, .error = error});
       });
   injector.SetLinkCutter([&network](WorkerId peer) { network.CutLink(peer); });
   ControlMailbox mailbox(network);
+  StateTransfers transfers(options.worker, options.copy_bytes_per_second, *device, control, mailbox,
+                           position);
   const ControlReader reader(
-      control, mailbox, [&network](const Prepare& prepare) { network.Expect(prepare); },
+      control, mailbox, transfers, [&network](const Prepare& prepare) { network.Expect(prepare); },
       LeaveFenced);
   const HeartbeatThread heartbeat(options.heartbeat_interval, position, control, injector);
 
-  const Status end = Train(options, {control, mailbox, network, injector, position, clock});
+  const Status end =
+      Train(options, {control, mailbox, network, transfers, injector, position, clock});
   const ExitCode code = ToExitCode(end);
   LogInfo("leaving with {}: {}", static_cast<int>(code), std::string(end.message()));
   if (code == ExitCode::kNo) control.Send(LastWords{.message = std::string(end.message())});

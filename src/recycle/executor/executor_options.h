@@ -43,13 +43,14 @@ struct ExecutorOptions {
   std::string bind_address = "127.0.0.1";
   std::chrono::milliseconds heartbeat_interval{200};
   std::int64_t log_bytes = std::int64_t{256} << 20;  // boundary log kept in memory
-  std::string log_folder;        // for the rest of it; empty = the system's temporary folder
-  std::string trace_file;        // a line per executed action; empty = no trace
-  std::vector<Fault> faults;     // the job's whole list; the index is the fault's name
-  int all_reduce_fault_hop = 1;  // of the ring: the point all-reduce lies before it
-  std::string fault_folder;      // where a fault leaves its time stamp
-  int agent = 0;                 // the agent this executor belongs to
-  int agent_pid = 0;             // its process, for faults that hit the agent
+  std::string log_folder;            // for the rest of it; empty = the system's temporary folder
+  double copy_bytes_per_second = 0;  // of parameters, to workers that come back; 0 = no limit
+  std::string trace_file;            // a line per executed action; empty = no trace
+  std::vector<Fault> faults;         // the job's whole list; the index is the fault's name
+  int all_reduce_fault_hop = 1;      // of the ring: the point all-reduce lies before it
+  std::string fault_folder;          // where a fault leaves its time stamp
+  int agent = 0;                     // the agent this executor belongs to
+  int agent_pid = 0;                 // its process, for faults that hit the agent
 };
 
 }  // namespace recycle

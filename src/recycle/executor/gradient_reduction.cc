@@ -4,11 +4,9 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "recycle/base/check.h"
 #include "recycle/base/log.h"
-#include "recycle/base/prng.h"
+#include "recycle/executor/checksum.h"
 
 namespace recycle {
 namespace {
@@ -16,21 +14,6 @@ namespace {
 // Parameters start at multiples of a cache line.
 constexpr std::size_t kAlignment = 16;
 constexpr int kReductionAttempts = 4;
-
-// Order-dependent, cheap; it has to see corrupted bits, not malice.
-std::uint64_t Checksum(std::span<const std::byte> bytes, std::uint64_t seed) {
-  std::uint64_t hash = seed;
-  std::size_t i = 0;
-  for (; i + sizeof(std::uint64_t) <= bytes.size(); i += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, &bytes[i], sizeof(word));
-    hash = (hash ^ word) * 0x9fb21c651e98df25U;
-    hash ^= hash >> 29;
-  }
-  std::uint64_t rest = 0;
-  if (i < bytes.size()) std::memcpy(&rest, &bytes[i], bytes.size() - i);
-  return Mix64(hash ^ Mix64(rest));
-}
 
 // One member gives `numbers` to all those who lack them, as a sum to which everybody else adds
 // nothing: x + -0 is x to the bit, for a zero of either sign, too. Who holds them keeps them.

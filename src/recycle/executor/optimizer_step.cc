@@ -7,6 +7,7 @@
 
 #include "recycle/base/check.h"
 #include "recycle/base/sha256.h"
+#include "recycle/executor/checksum.h"
 #include "recycle/executor/learning_rate.h"
 
 namespace recycle {
@@ -109,15 +110,17 @@ StatusOr<GlobalNorm> OptimizerStep::Collect(int iteration, const GlobalNorm& own
                      [this, iteration] { injector_.At(FaultPoint::kValidate, iteration); });
 }
 
+AdamWStep OptimizerStep::MakeStep(int iteration, double squared_norm) const {
+  const double clip = options_.optimizer.clip;
+  return {.step = iteration + 1,
+          .lr = LearningRate(options_.optimizer, options_.iterations, iteration),
+          .gradient_scale =
+              clip > 0 ? std::min(1.0, clip / (std::sqrt(squared_norm) + kClipEpsilon)) : 1.0};
+}
+
 std::optional<IterationDone> OptimizerStep::Step() {
   RC_CHECK(norm_.has_value()) << "iteration " << version_ << " has no norm";
-  const double norm = std::sqrt(norm_->squared);
-  const double clip = options_.optimizer.clip;
-  const double lr = LearningRate(options_.optimizer, options_.iterations, version_);
-  const AdamWStep step{
-      .step = version_ + 1,
-      .lr = lr,
-      .gradient_scale = clip > 0 ? std::min(1.0, clip / (norm + kClipEpsilon)) : 1.0};
+  const AdamWStep step = MakeStep(version_, norm_->squared);
   optimizer_.Step(step, gradients_.reduced(), [this](int done) {
     if (done == 1) injector_.At(FaultPoint::kStep, version_);
   });
@@ -126,18 +129,43 @@ std::optional<IterationDone> OptimizerStep::Step() {
     done = IterationDone{.generation = {},
                          .iteration = version_,
                          .results = results_.micro_batches,
-                         .grad_norm = norm,
-                         .lr = lr,
+                         .grad_norm = std::sqrt(norm_->squared),
+                         .lr = step.lr,
                          .validation_loss = std::nullopt,
                          .stop_agreed = norm_->stop};
   }
   previous_squared_norm_ = own_squared_norm_;
+  last_squared_norm_ = norm_->squared;
   stop_agreed_ = norm_->stop;
   norm_.reset();
   gradients_.Discard();
   model_.ZeroGradients();
   ++version_;
   return done;
+}
+
+void OptimizerStep::Restore(const Scalars& scalars) {
+  version_ = scalars.version;
+  previous_squared_norm_ = scalars.previous_squared_norm;
+  stop_agreed_ = scalars.stop_agreed;
+  norm_.reset();
+  gradients_.Discard();
+  model_.ZeroGradients();
+}
+
+void OptimizerStep::Follow(int iteration, double squared_norm,
+                           const std::vector<std::span<const float>>& gradients) {
+  optimizer_.Step(MakeStep(iteration, squared_norm), gradients, {});
+}
+
+std::uint64_t OptimizerStep::HashState() {
+  std::uint64_t hash = 0;
+  for (const ParameterState& parameter : optimizer_.state()) {
+    for (const std::span<float> numbers : {parameter.value, parameter.first, parameter.second}) {
+      hash = Checksum(std::as_bytes(numbers), hash);
+    }
+  }
+  return hash;
 }
 
 std::map<std::string, std::string> OptimizerStep::ParameterHashes() {

@@ -13,8 +13,10 @@
 #ifndef RECYCLE_EXECUTOR_OPTIMIZER_STEP_H_
 #define RECYCLE_EXECUTOR_OPTIMIZER_STEP_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -70,11 +72,35 @@ class OptimizerStep {
   // what to tell the coordinator; generation and validation loss are still to be filled in.
   std::optional<IterationDone> Step();
 
+  // What a copy of this stage's state consists of: the numbers of every parameter, and what the
+  // version does not tell.
+  struct Scalars {
+    int version = 0;
+    double previous_squared_norm = 0;
+    bool stop_agreed = false;
+  };
+  std::vector<ParameterState> state() { return optimizer_.state(); }
+  Scalars scalars() const { return {version_, previous_squared_norm_, stop_agreed_}; }
+  // Takes over `scalars`; the numbers have been written already.
+  void Restore(const Scalars& scalars);
+
+  // What the last Step went by; valid until the next Reduce.
+  const std::vector<std::span<const float>>& last_gradients() const { return gradients_.reduced(); }
+  double last_squared_norm() const { return last_squared_norm_; }
+  // Makes the step of `iteration` as another worker of the stage made it, on the first parameters,
+  // as many as there are gradients.
+  void Follow(int iteration, double squared_norm,
+              const std::vector<std::span<const float>>& gradients);
+
+  // Hash of all parameters and moments: equal on peers at the same version.
+  std::uint64_t HashState();
+
   // Canonical parameter name -> SHA-256 of its bytes.
   std::map<std::string, std::string> ParameterHashes();
 
  private:
   bool is_last() const;
+  AdamWStep MakeStep(int iteration, double squared_norm) const;
   ReductionRequest MakeRequest();
   StatusOr<GlobalNorm> Collect(int iteration, const GlobalNorm& own);
 
@@ -92,6 +118,7 @@ class OptimizerStep {
   IterationResults results_;             // decoded
   std::optional<GlobalNorm> norm_;       // of `version_`
   double previous_squared_norm_ = 0;     // this stage's share at `version_` - 1
+  double last_squared_norm_ = 0;         // the global one, of `version_` - 1
   bool stop_agreed_ = false;
 };
 

@@ -57,6 +57,7 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
       services_.injector.At(FaultPoint::kAllReduce, step_.version());
     }
   });
+  services_.transfers.Attach(step_);
 }
 
 Status TrainingLoop::Run() {
@@ -75,12 +76,21 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
   LogInfo("generation {}: {} live workers; {}", prepare.generation.value(), prepare.members.size(),
           prepare.reason);
   runner_.ForgetRegenerated();
+  if (services_.transfers.is_joiner()) RC_RETURN_IF_ERROR(TakeOverState());
+  services_.transfers.Admit(prepare.members, step_, owes_validation_);
   RC_ASSIGN_OR_RETURN(Endpoints endpoints, services_.network.Open(prepare));
   services_.injector.At(FaultPoint::kRegroup, step_.version());
   services_.control.Send(MakeLedger(prepare.generation, std::move(endpoints)));
   RC_ASSIGN_OR_RETURN(Resume resume, services_.mailbox.WaitForResume());
   RC_RETURN_IF_ERROR(services_.network.Connect(resume));
   return resume;
+}
+
+Status TrainingLoop::TakeOverState() {
+  RC_ASSIGN_OR_RETURN(owes_validation_, services_.transfers.TakeState());
+  LogInfo("comes back at iteration {}", step_.version() + 1);
+  DropClosed();
+  return OkStatus();
 }
 
 Ledger TrainingLoop::MakeLedger(Generation generation, Endpoints endpoints) {
@@ -111,6 +121,7 @@ Status TrainingLoop::RunGeneration(const Resume& resume) {
   schedule_ = FindWorker(plan_->workers, options_.worker);
   if (schedule_ == nullptr) return DoesNotFit(resume, "this worker is not in the plan");
   routes_.emplace(*plan_, options_.worker.stage);
+  if (resume.compare_state) compare_state_at_ = resume.next_iteration + 1;
   for (const OpenIteration& open : resume.open) RC_RETURN_IF_ERROR(SetOut(open));
   services_.position.generation = resume.generation.value();
   services_.control.Send(Resumed{.generation = resume.generation});
@@ -121,9 +132,17 @@ Status TrainingLoop::RunGeneration(const Resume& resume) {
     return DoesNotFit(resume, fmt::format("version {} where iteration {} begins", step_.version(),
                                           resume.next_iteration));
   }
-  while (!IsOver()) RC_RETURN_IF_ERROR(RunWholeIteration());
+  while (!IsOver()) {
+    if (services_.mailbox.TakeDrainRequest()) return Depart();
+    RC_RETURN_IF_ERROR(RunWholeIteration());
+  }
   SendFinished();
   return OkStatus();
+}
+
+Status TrainingLoop::Depart() {
+  services_.control.Send(Departing{.version = step_.version()});
+  return absl::AbortedError("asked to leave");
 }
 
 bool TrainingLoop::IsOver() const {
@@ -283,11 +302,24 @@ Status TrainingLoop::RunStepAction(ActionKind kind) {
 void TrainingLoop::MakeStep() {
   unreported_ = step_.Step();
   owes_validation_ = IsValidationDue(step_.version() - 1);
+  DropClosed();
+  services_.transfers.AfterStep(step_);
+  CompareStateIfDue();
+}
+
+// Everything before `version` is closed, and nothing of it is begun.
+void TrainingLoop::DropClosed() {
   results_.Clear();
   ledger_.DropBefore(step_.version());
   log_.DropBefore(step_.version());
   services_.network.DropBefore(step_.version());
   services_.position.version = step_.version();
+}
+
+void TrainingLoop::CompareStateIfDue() {
+  if (compare_state_at_ != step_.version()) return;
+  compare_state_at_.reset();
+  services_.control.Send(StateHash{.version = step_.version(), .hash = step_.HashState()});
 }
 
 bool TrainingLoop::IsValidationDue(int iteration) const {

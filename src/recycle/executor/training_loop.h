@@ -4,7 +4,9 @@
 // A generation: Prepare -> stop at the end of the running action, open endpoints, answer with the
 // Ledger -> Resume -> connect -> send again what Resume says -> the rest of each open iteration ->
 // whole iterations until the next Prepare. Nothing that was done is given up: stashes, sums, inbox
-// and log stay. While the loop waits or works, ControlMailbox interrupts it.
+// and log stay. While the loop waits or works, ControlMailbox interrupts it. A worker that comes
+// back takes over its donor's state at its first Prepare; one that is asked to leave stops between
+// two iterations.
 //
 // Belongs to the training thread.
 // Source: section 3.1 of the protocol in docs/RECOVERY.md.
@@ -32,6 +34,7 @@
 #include "recycle/executor/optimizer_step.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
+#include "recycle/executor/state_transfers.h"
 #include "recycle/executor/trace_writer.h"
 #include "recycle/nn/stage_model.h"
 
@@ -42,6 +45,7 @@ struct TrainingServices {
   ControlLink& control;
   ControlMailbox& mailbox;
   PeerNetwork& network;
+  StateTransfers& transfers;
   FaultInjector& injector;
   Position& position;
   const Clock& clock;
@@ -52,6 +56,9 @@ class TrainingLoop {
   // `model` is this worker's stage at version 0.
   TrainingLoop(const ExecutorOptions& options, const TrainingServices& services,
                const BatchSource& batches, StageModel& model);
+  ~TrainingLoop() { services_.transfers.Detach(); }
+  TrainingLoop(const TrainingLoop&) = delete;
+  TrainingLoop& operator=(const TrainingLoop&) = delete;
 
   // Runs until the job is over. Returns kCancelled when told to leave, kUnavailable when the
   // control link is gone, else what went wrong here for good: last words.
@@ -60,6 +67,8 @@ class TrainingLoop {
  private:
   // Prepare -> Ledger -> Resume -> connected.
   StatusOr<Resume> Regroup(const Prepare& prepare);
+  // A worker that comes back: from now on it is where its donor is.
+  Status TakeOverState();
   Ledger MakeLedger(Generation generation, Endpoints endpoints);
   // Runs the generation until it ends; OK = all iterations are done.
   Status RunGeneration(const Resume& resume);
@@ -78,6 +87,9 @@ class TrainingLoop {
   StatusOr<ActionTimes> Timed(const std::function<Status()>& work);
   Status RunStepAction(ActionKind kind);
   void MakeStep();
+  void DropClosed();
+  void CompareStateIfDue();
+  Status Depart();
   void BeginAttempt(int iteration);
 
   // Is the validation pass after `iteration` due?
@@ -101,6 +113,7 @@ class TrainingLoop {
   const WorkerSchedule* schedule_ = nullptr;  // this worker's, in plan_
   std::optional<IterationDone> unreported_;   // of the last stage
   bool owes_validation_ = false;              // the pass after iteration `version` - 1
+  std::optional<int> compare_state_at_;       // version
   std::map<int, int> attempts_;               // by iteration: generations that worked at it
 };
 

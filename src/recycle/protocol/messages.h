@@ -148,8 +148,43 @@ struct Finished {
   std::int64_t link_bytes = 0;  // sent over links to other workers so far (all-reduces apart)
 };
 
-using ExecutorMessage = std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed,
-                                     IterationDone, LastWords, FaultReport, Finished>;
+// This worker's end of the copy `transfer` is open.
+struct TransferOpened {
+  std::int64_t transfer = 0;
+  std::string address;  // bytes (opaque, made by comm)
+};
+
+// The copy cannot go on: its link broke.
+struct TransferBroken {
+  std::int64_t transfer = 0;
+  std::string error;
+};
+
+// The joiner has every parameter and from now on follows the donor's steps.
+struct CaughtUp {
+  std::int64_t transfer = 0;
+  std::int32_t version = 0;
+  std::int64_t bytes = 0;         // of state, without the reduced gradients that followed
+  std::int64_t microseconds = 0;  // since the two ends met
+};
+
+// After a rejoin: a hash of all parameters and moments of the worker's stage at `version`. Equal on
+// all its peers, to the bit.
+struct StateHash {
+  std::int32_t version = 0;
+  std::uint64_t hash = 0;
+};
+
+// The answer to Drain: the iteration is over, the worker does nothing more unless a Prepare lists
+// it.
+struct Departing {
+  std::int32_t version = 0;
+};
+
+using ExecutorMessage =
+    std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed, IterationDone, LastWords,
+                 FaultReport, Finished, TransferOpened, TransferBroken, CaughtUp, StateHash,
+                 Departing>;
 
 // --- coordinator -> executor -------------------------------------------------------------------
 
@@ -200,6 +235,8 @@ struct Resume {
   bool repeat_validation = false;
   std::map<WorkerId, Endpoints> endpoints;  // by listening worker
   std::shared_ptr<const Plan> plan;         // for every iteration from `next_iteration` on
+  // Somebody came back: everyone sends its StateHash at version `next_iteration` + 1.
+  bool compare_state = false;
 };
 
 struct Ask {
@@ -214,10 +251,30 @@ struct Fence {
 // Finish the iteration and stop: the workers agree on which one in the last stage's reduction.
 struct StopRequest {};
 
-// The job is over: exit with 0.
+// The job is over, or the worker has drained: exit with 0.
 struct Leave {};
 
-using CoordinatorMessage = std::variant<Prepare, Resume, Ask, Fence, StopRequest, Leave>;
+// The state of `donor`'s stage goes to `joiner`, which is no member yet, over a link of its own.
+// Sent to both, twice: without addresses each opens its end and answers TransferOpened; with both
+// addresses they connect, and the copy begins.
+struct Transfer {
+  std::int64_t transfer = 0;
+  WorkerId donor;
+  WorkerId joiner;
+  std::string donor_end;
+  std::string joiner_end;
+};
+
+// The copy is over, or given up: its link goes.
+struct EndTransfer {
+  std::int64_t transfer = 0;
+};
+
+// Finish the iteration, then answer Departing.
+struct Drain {};
+
+using CoordinatorMessage =
+    std::variant<Prepare, Resume, Ask, Fence, StopRequest, Leave, Transfer, EndTransfer, Drain>;
 
 // --- agent -> coordinator ----------------------------------------------------------------------
 
@@ -233,7 +290,13 @@ struct ExecutorExited {
   std::int32_t wait_status = 0;
 };
 
-using AgentMessage = std::variant<AgentHello, ExecutorExited>;
+// The place has died too often in a row: its agent does not start it any more.
+struct Parked {
+  WorkerId worker;
+  std::int32_t deaths = 0;
+};
+
+using AgentMessage = std::variant<AgentHello, ExecutorExited, Parked>;
 
 }  // namespace recycle
 

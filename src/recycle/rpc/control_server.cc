@@ -13,6 +13,7 @@
 #include "recycle/rpc/convert.h"
 #include "recycle/rpc/numeric_address.h"
 #include "recycle/rpc/stream_session.h"
+#include "recycle/rpc/wire_values.h"
 #include "recycle_control.grpc.pb.h"
 
 namespace recycle {
@@ -137,9 +138,25 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
     return Answer(context);
   }
 
-  static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context) {
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
+                                  const v1::DrainWish* request,
+                                  v1::DrainReply* /*reply*/) override {
+    const auto worker = ReadWorker("worker", request->has_worker(), request->worker());
+    if (!worker.ok()) {
+      return Answer(context, grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                          std::string(worker.status().message())));
+    }
+    {
+      const std::lock_guard lock(delivery_mutex_);
+      if (handlers_.on_drain_wanted) handlers_.on_drain_wanted(*worker);
+    }
+    return Answer(context);
+  }
+
+  static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
+                                          const grpc::Status& status = grpc::Status::OK) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
+    reactor->Finish(status);
     return reactor;
   }
 

@@ -38,8 +38,9 @@ class ControlServer {
     std::function<void(WorkerId)> on_executor_closed;
     std::function<void(int agent, AgentMessage)> on_agent_message;  // AgentHello included
     std::function<void(int agent)> on_agent_closed;
-    std::function<std::string()> status_json;  // the answer of FetchStatus
-    std::function<void()> on_stop_wanted;      // somebody called RequestStop
+    std::function<std::string()> status_json;       // the answer of FetchStatus
+    std::function<void()> on_stop_wanted;           // somebody called RequestStop
+    std::function<void(WorkerId)> on_drain_wanted;  // somebody called RequestDrain
   };
 
   // Listens on `bind_address` (numeric, IPv4 or IPv6) and nowhere else, on a port chosen by the

@@ -92,6 +92,33 @@ void Fill(const Finished& message, v1::ExecutorMessage& proto) {
   }
 }
 
+void Fill(const TransferOpened& message, v1::ExecutorMessage& proto) {
+  proto.mutable_transfer_opened()->set_transfer(message.transfer);
+  proto.mutable_transfer_opened()->set_address(message.address);
+}
+
+void Fill(const TransferBroken& message, v1::ExecutorMessage& proto) {
+  proto.mutable_transfer_broken()->set_transfer(message.transfer);
+  proto.mutable_transfer_broken()->set_error(message.error);
+}
+
+void Fill(const CaughtUp& message, v1::ExecutorMessage& proto) {
+  v1::CaughtUp& caught_up = *proto.mutable_caught_up();
+  caught_up.set_transfer(message.transfer);
+  caught_up.set_version(message.version);
+  caught_up.set_bytes(message.bytes);
+  caught_up.set_microseconds(message.microseconds);
+}
+
+void Fill(const StateHash& message, v1::ExecutorMessage& proto) {
+  proto.mutable_state_hash()->set_version(message.version);
+  proto.mutable_state_hash()->set_hash(message.hash);
+}
+
+void Fill(const Departing& message, v1::ExecutorMessage& proto) {
+  proto.mutable_departing()->set_version(message.version);
+}
+
 void Fill(const Prepare& message, v1::CoordinatorMessage& proto) {
   v1::Prepare& prepare = *proto.mutable_prepare();
   prepare.set_generation(message.generation.value());
@@ -117,6 +144,7 @@ void Fill(const Resume& message, v1::CoordinatorMessage& proto) {
     *listener.mutable_endpoints() = ToProto(endpoints);
   }
   if (message.plan != nullptr) resume.set_plan_json(PlanToJson(*message.plan));
+  resume.set_compare_state(message.compare_state);
 }
 
 void Fill(const Ask& message, v1::CoordinatorMessage& proto) {
@@ -132,6 +160,26 @@ void Fill(const StopRequest& /*message*/, v1::CoordinatorMessage& proto) {
 }
 
 void Fill(const Leave& /*message*/, v1::CoordinatorMessage& proto) { proto.mutable_leave(); }
+
+void Fill(const Transfer& message, v1::CoordinatorMessage& proto) {
+  v1::Transfer& transfer = *proto.mutable_transfer();
+  transfer.set_transfer(message.transfer);
+  *transfer.mutable_donor() = ToProto(message.donor);
+  *transfer.mutable_joiner() = ToProto(message.joiner);
+  transfer.set_donor_end(message.donor_end);
+  transfer.set_joiner_end(message.joiner_end);
+}
+
+void Fill(const EndTransfer& message, v1::CoordinatorMessage& proto) {
+  proto.mutable_end_transfer()->set_transfer(message.transfer);
+}
+
+void Fill(const Drain& /*message*/, v1::CoordinatorMessage& proto) { proto.mutable_drain(); }
+
+void Fill(const Parked& message, v1::AgentMessage& proto) {
+  *proto.mutable_parked()->mutable_worker() = ToProto(message.worker);
+  proto.mutable_parked()->set_deaths(message.deaths);
+}
 
 void Fill(const AgentHello& message, v1::AgentMessage& proto) {
   proto.mutable_hello()->set_agent(message.agent);
@@ -228,6 +276,26 @@ StatusOr<ExecutorMessage> Read(const v1::Finished& proto) {
       .link_bytes = proto.link_bytes()};
 }
 
+StatusOr<ExecutorMessage> Read(const v1::CaughtUp& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(AtLeastZero("bytes", proto.bytes()));
+  RC_RETURN_IF_ERROR(AtLeastZero("microseconds", proto.microseconds()));
+  return CaughtUp{.transfer = proto.transfer(),
+                  .version = proto.version(),
+                  .bytes = proto.bytes(),
+                  .microseconds = proto.microseconds()};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::StateHash& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  return StateHash{.version = proto.version(), .hash = proto.hash()};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::Departing& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  return Departing{.version = proto.version()};
+}
+
 StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
   Prepare prepare;
   RC_ASSIGN_OR_RETURN(prepare.generation, ReadGeneration(proto.generation()));
@@ -259,7 +327,19 @@ StatusOr<CoordinatorMessage> Read(const v1::Resume& proto) {
     resume.endpoints[worker] = ReadEndpoints(listener.endpoints());
   }
   RC_ASSIGN_OR_RETURN(resume.plan, ReadPlan(proto.plan_json()));
+  resume.compare_state = proto.compare_state();
   return resume;
+}
+
+StatusOr<CoordinatorMessage> Read(const v1::Transfer& proto) {
+  RC_ASSIGN_OR_RETURN(const WorkerId donor, ReadWorker("donor", proto.has_donor(), proto.donor()));
+  RC_ASSIGN_OR_RETURN(const WorkerId joiner,
+                      ReadWorker("joiner", proto.has_joiner(), proto.joiner()));
+  return Transfer{.transfer = proto.transfer(),
+                  .donor = donor,
+                  .joiner = joiner,
+                  .donor_end = proto.donor_end(),
+                  .joiner_end = proto.joiner_end()};
 }
 
 StatusOr<AgentMessage> Read(const v1::AgentHello& proto) {
@@ -271,6 +351,13 @@ StatusOr<AgentMessage> Read(const v1::ExecutorExited& proto) {
   RC_ASSIGN_OR_RETURN(const WorkerId worker,
                       ReadWorker("worker", proto.has_worker(), proto.worker()));
   return ExecutorExited{.worker = worker, .pid = proto.pid(), .wait_status = proto.wait_status()};
+}
+
+StatusOr<AgentMessage> Read(const v1::Parked& proto) {
+  RC_ASSIGN_OR_RETURN(const WorkerId worker,
+                      ReadWorker("worker", proto.has_worker(), proto.worker()));
+  RC_RETURN_IF_ERROR(AtLeastZero("deaths", proto.deaths()));
+  return Parked{.worker = worker, .deaths = proto.deaths()};
 }
 
 Status NoKind() {
@@ -318,6 +405,18 @@ StatusOr<ExecutorMessage> FromProto(const v1::ExecutorMessage& message) {
       return Read(message.fault_report());
     case v1::ExecutorMessage::kFinished:
       return Read(message.finished());
+    case v1::ExecutorMessage::kTransferOpened:
+      return TransferOpened{message.transfer_opened().transfer(),
+                            message.transfer_opened().address()};
+    case v1::ExecutorMessage::kTransferBroken:
+      return TransferBroken{message.transfer_broken().transfer(),
+                            message.transfer_broken().error()};
+    case v1::ExecutorMessage::kCaughtUp:
+      return Read(message.caught_up());
+    case v1::ExecutorMessage::kStateHash:
+      return Read(message.state_hash());
+    case v1::ExecutorMessage::kDeparting:
+      return Read(message.departing());
     case v1::ExecutorMessage::KIND_NOT_SET:
       break;
   }
@@ -338,6 +437,12 @@ StatusOr<CoordinatorMessage> FromProto(const v1::CoordinatorMessage& message) {
       return StopRequest{};
     case v1::CoordinatorMessage::kLeave:
       return Leave{};
+    case v1::CoordinatorMessage::kTransfer:
+      return Read(message.transfer());
+    case v1::CoordinatorMessage::kEndTransfer:
+      return EndTransfer{message.end_transfer().transfer()};
+    case v1::CoordinatorMessage::kDrain:
+      return Drain{};
     case v1::CoordinatorMessage::KIND_NOT_SET:
       break;
   }
@@ -350,6 +455,8 @@ StatusOr<AgentMessage> FromProto(const v1::AgentMessage& message) {
       return Read(message.hello());
     case v1::AgentMessage::kExited:
       return Read(message.exited());
+    case v1::AgentMessage::kParked:
+      return Read(message.parked());
     case v1::AgentMessage::KIND_NOT_SET:
       break;
   }

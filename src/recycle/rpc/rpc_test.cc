@@ -80,6 +80,7 @@ std::unique_ptr<ControlServer> StartServer(Seen& seen) {
   handlers.on_agent_closed = [&](int agent) { seen.Add("closed agent " + std::to_string(agent)); };
   handlers.status_json = [] { return std::string("{\"phase\": \"training\"}"); };
   handlers.on_stop_wanted = [&] { seen.Add("stop wanted"); };
+  handlers.on_drain_wanted = [&](WorkerId w) { seen.Add("drain wanted of " + ToString(w)); };
   return ControlServer::Start("127.0.0.1", std::move(handlers)).value();
 }
 
@@ -125,6 +126,11 @@ std::vector<ExecutorMessage> ExecutorMessages() {
       Finished{.version = 8,
                .parameter_sha256 = {{"wte", "abc"}, {"ln.weight", "def"}},
                .link_bytes = 1 << 20},
+      TransferOpened{.transfer = 3, .address = std::string("\0\xff", 2)},
+      TransferBroken{.transfer = 3, .error = "reset"},
+      CaughtUp{.transfer = 3, .version = 12, .bytes = 1 << 20, .microseconds = 4500},
+      StateHash{.version = 13, .hash = 0xfedcba9876543210U},
+      Departing{.version = 14},
   };
 }
 
@@ -164,12 +170,20 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
              .next_iteration = 6,
              .repeat_validation = true,
              .endpoints = {{At(1, 1), {{"link 1:1", "address"}}}},
-             .plan = std::make_shared<const Plan>(SmallPlan())},
+             .plan = std::make_shared<const Plan>(SmallPlan()),
+             .compare_state = true},
       Ask{.nonce = 11},
       // Larger than what gRPC takes by default.
       Fence{.reason = std::string(8 << 20, 'x')},
       StopRequest{},
       Leave{},
+      Transfer{.transfer = 3,
+               .donor = At(0, 1),
+               .joiner = At(1, 1),
+               .donor_end = std::string("\0\xfe", 2),
+               .joiner_end = std::string("\0\xff", 2)},
+      EndTransfer{.transfer = 3},
+      Drain{},
   };
 }
 
@@ -249,12 +263,13 @@ TEST(ControlPlane, CarriesAgentMessagesAndTellsOfTheAgentsEnd) {
   const auto agent =
       AgentClient::Connect(server->address(), {.agent = 2, .pid = 5}, kPatience).value();
   agent->Send(ExecutorExited{.worker = At(1, 1), .pid = 6, .wait_status = 9});
+  agent->Send(Parked{.worker = At(1, 1), .deaths = 5});
   agent->Close();
-  EXPECT_EQ(seen.WaitForLines(3),
+  EXPECT_EQ(seen.WaitForLines(4),
             (std::vector<std::string>{
                 "agent 2 hello { agent: 2 pid: 5 }",
                 "agent 2 exited { worker { pipeline: 1 stage: 1 } pid: 6 wait_status: 9 }",
-                "closed agent 2"}));
+                "agent 2 parked { worker { pipeline: 1 stage: 1 } deaths: 5 }", "closed agent 2"}));
 }
 
 TEST(ControlPlane, ANewerStreamOfAWorkerReplacesTheOldOneSilently) {
@@ -281,6 +296,8 @@ TEST(ControlPlane, AnswersStatusAndStopAndSaysWhenNobodyIsThere) {
   EXPECT_EQ(FetchStatus(address, kPatience).value(), "{\"phase\": \"training\"}");
   EXPECT_TRUE(RequestStop(address, kPatience).ok());
   EXPECT_EQ(seen.WaitForLines(1).back(), "stop wanted");
+  EXPECT_TRUE(RequestDrain(address, At(1, 0), kPatience).ok());
+  EXPECT_EQ(seen.WaitForLines(2).back(), "drain wanted of 1:0");
   server.reset();
   const Status gone = FetchStatus(address, std::chrono::milliseconds(300)).status();
   EXPECT_EQ(gone.code(), StatusCode::kUnavailable);

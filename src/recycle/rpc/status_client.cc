@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "recycle/rpc/channel.h"
+#include "recycle/rpc/wire_values.h"
 #include "recycle_control.grpc.pb.h"
 
 namespace recycle {
@@ -38,6 +39,16 @@ Status RequestStop(const std::string& address, Duration timeout) {
     v1::StopReply reply;
     return stub.Stop(&context, v1::StopWish(), &reply);
   });
+}
+
+Status RequestDrain(const std::string& address, WorkerId worker, Duration timeout) {
+  return CallOnce(address, timeout,
+                  [worker](v1::Control::Stub& stub, grpc::ClientContext& context) {
+                    v1::DrainWish wish;
+                    *wish.mutable_worker() = ToProto(worker);
+                    v1::DrainReply reply;
+                    return stub.Drain(&context, wish, &reply);
+                  });
 }
 
 }  // namespace recycle

@@ -1,4 +1,5 @@
-// One-shot questions to a running coordinator: `recycle status`, and the wish to stop.
+// One-shot questions to a running coordinator: `recycle status`, and the wishes to stop and to
+// drain.
 //
 //   StatusOr<std::string> json = FetchStatus("127.0.0.1:40213", std::chrono::seconds(2));
 //
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "recycle/base/clock.h"
+#include "recycle/base/ids.h"
 #include "recycle/base/status.h"
 
 namespace recycle {
@@ -19,6 +21,10 @@ StatusOr<std::string> FetchStatus(const std::string& address, Duration timeout);
 
 // Asks the job to finish its iteration and stop. Errors as above.
 Status RequestStop(const std::string& address, Duration timeout);
+
+// Asks `worker` to leave after its iteration. OK says only that the wish has arrived. Errors as
+// above.
+Status RequestDrain(const std::string& address, WorkerId worker, Duration timeout);
 
 }  // namespace recycle
 

@@ -147,7 +147,8 @@ class Simulation {
   }
   void Upstream(Worker& worker, Event event) {
     worker.up_until = std::max(worker.up_until, now_ + Random(5));
-    After(worker.up_until - now_, [this, event = std::move(event)] { Step(event); });
+    const auto shared = std::make_shared<const Event>(std::move(event));
+    After(worker.up_until - now_, [this, shared] { Step(*shared); });
   }
   void Beat(Worker& worker) {
     const int number = world_.job.Number(worker.id);
@@ -180,6 +181,13 @@ class Simulation {
   }
   void Hear(Worker& /*worker*/, const StopRequest& /*request*/) {}
   void Hear(Worker& worker, const Leave& /*leave*/) { worker.alive = false; }
+  // Nobody comes back here: the transcripts of the coordinator have that.
+  void Hear(Worker& worker, const Transfer& /*transfer*/) { ExpectNoReturn(worker); }
+  void Hear(Worker& worker, const EndTransfer& /*end*/) { ExpectNoReturn(worker); }
+  void Hear(Worker& worker, const Drain& /*drain*/) { ExpectNoReturn(worker); }
+  void ExpectNoReturn(const Worker& worker) {
+    Expect(false, "a copy or a leave for " + ToString(worker.id));
+  }
 
   void End(Worker& worker) {
     worker.alive = false;

@@ -1,0 +1,93 @@
+#include "recycle/app/membership_commands.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "recycle/app/event_writer.h"
+#include "recycle/app/report_error.h"
+#include "recycle/app/run_folder.h"
+#include "recycle/app/status.h"
+#include "recycle/base/ids.h"
+#include "recycle/rpc/status_client.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::chrono::seconds kTimeout{2};
+constexpr std::chrono::milliseconds kPollInterval{50};
+
+struct RunningJob {
+  std::string address;
+  std::vector<std::string> live;
+};
+
+StatusOr<RunningJob> Look(const std::string& run_dir) {
+  RunningJob job;
+  RC_ASSIGN_OR_RETURN(job.address, AddressOfRun(run_dir));
+  RC_ASSIGN_OR_RETURN(const std::string text, FetchStatus(job.address, kTimeout));
+  const Json status = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (status.is_discarded()) {
+    return absl::UnavailableError(fmt::format("{} answers, but not as a coordinator", job.address));
+  }
+  job.live = status.at("live").get<std::vector<std::string>>();
+  return job;
+}
+
+bool IsLive(const RunningJob& job, const std::string& worker) {
+  return std::find(job.live.begin(), job.live.end(), worker) != job.live.end();
+}
+
+Status MayJoin(const PlaceArguments& arguments) {
+  RC_RETURN_IF_ERROR(ParseWorkerId(arguments.worker).status());
+  RC_ASSIGN_OR_RETURN(const RunningJob job, Look(arguments.run_dir));
+  if (!IsLive(job, arguments.worker)) return OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "worker {} lives; only a place without a worker can be joined", arguments.worker));
+}
+
+Status Drain(const PlaceArguments& arguments) {
+  RC_ASSIGN_OR_RETURN(const WorkerId worker, ParseWorkerId(arguments.worker));
+  RC_ASSIGN_OR_RETURN(const RunningJob job, Look(arguments.run_dir));
+  if (!IsLive(job, arguments.worker)) {
+    return absl::InvalidArgumentError(fmt::format("worker {} does not live; those that do: {}",
+                                                  arguments.worker, fmt::join(job.live, " ")));
+  }
+  const auto of_stage = [&](const std::string& other) {
+    const StatusOr<WorkerId> id = ParseWorkerId(other);
+    return id.ok() && id->stage == worker.stage;
+  };
+  if (std::count_if(job.live.begin(), job.live.end(), of_stage) == 1) {
+    return absl::FailedPreconditionError(
+        fmt::format("worker {} is the last live one of stage {}: the job needs it",
+                    arguments.worker, worker.stage.value()));
+  }
+  RC_RETURN_IF_ERROR(RequestDrain(job.address, worker, kTimeout));
+  for (;;) {
+    const StatusOr<RunningJob> later = Look(arguments.run_dir);
+    // Over meanwhile: it has left with everybody else.
+    if (!later.ok() || !IsLive(*later, arguments.worker)) break;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  std::cout << fmt::format("worker {} has left", arguments.worker) << std::endl;
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunJoin(const PlaceArguments& arguments) {
+  if (const Status may = MayJoin(arguments); !may.ok()) return ReportError(may);
+  // No agent owns it: faults that hit agents are none of its business.
+  return RunExecutorProcess(ExecutorArguments{
+      {"--run-dir", arguments.run_dir, "--worker", arguments.worker, "--agent=-1"}});
+}
+
+int RunDrain(const PlaceArguments& arguments) { return ReportError(Drain(arguments)); }
+
+}  // namespace recycle

@@ -1,0 +1,128 @@
+#include "recycle/executor/state_joiner.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace recycle {
+
+StateJoiner::StateJoiner(const std::shared_ptr<Device>& device, const Transfer& transfer,
+                         Events events)
+    : transfer_(transfer.transfer),
+      donor_(transfer.donor),
+      events_(std::move(events)),
+      mesh_(device, transfer.joiner, kStateChunkBytes, inbox_,
+            [this](WorkerId /*donor*/, const std::string& error) {
+              inbox_.Interrupt(absl::UnavailableError(error));
+            }),
+      address_(mesh_.Open({donor_}).at(donor_)) {}
+
+StateJoiner::~StateJoiner() {
+  if (!thread_.joinable()) return;
+  inbox_.Interrupt(absl::AbortedError("the copy is over"));
+  mesh_.Abort(absl::AbortedError("the copy is over"));
+  thread_.join();
+}
+
+void StateJoiner::Begin(const std::string& donor_end, OptimizerStep& step) {
+  if (thread_.joinable()) return;
+  thread_ = std::thread([this, donor_end, &step] { events_.over(Receive(donor_end, step)); });
+}
+
+Status StateJoiner::Receive(const std::string& donor_end, OptimizerStep& step) {
+  RC_RETURN_IF_ERROR(mesh_.Connect({{donor_, donor_end}}));
+  met_ = SystemClock().Now();
+  state_ = step.state();
+  for (;;) {
+    RC_ASSIGN_OR_RETURN(const std::vector<std::byte> wire, TakeFrame());
+    RC_ASSIGN_OR_RETURN(const StateRecordHeader header, DecodeStateHeader(wire, state_.size()));
+    RC_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, TakeBytes(header.bytes));
+    RC_RETURN_IF_ERROR(Apply(header, bytes, step));
+    events_.at_version(version_);
+    if (header.kind == StateRecordKind::kEnd) return OkStatus();
+  }
+}
+
+Status StateJoiner::Apply(const StateRecordHeader& header, const std::vector<std::byte>& bytes,
+                          OptimizerStep& step) {
+  const auto index = static_cast<std::size_t>(header.index);
+  switch (header.kind) {
+    case StateRecordKind::kParameter:
+      if (index != arrived_ || bytes.size() != StateBytes(state_[index])) {
+        return absl::DataLossError(
+            fmt::format("parameter {} of {} bytes came where parameter {} was due", index,
+                        bytes.size(), arrived_));
+      }
+      WriteState(bytes, state_[index]);
+      version_ = header.version;
+      bytes_ += static_cast<std::int64_t>(bytes.size());
+      if (++arrived_ == state_.size()) {
+        events_.caught_up({.transfer = transfer_,
+                           .version = version_,
+                           .bytes = bytes_,
+                           .microseconds = std::chrono::duration_cast<std::chrono::microseconds>(
+                                               SystemClock().Now() - met_)
+                                               .count()});
+      }
+      return OkStatus();
+    case StateRecordKind::kStep:
+      return ApplyStep(header, bytes, step);
+    case StateRecordKind::kEnd:
+      if (index != state_.size() || header.version != version_) {
+        return absl::DataLossError(fmt::format(
+            "the copy ends at version {} with {} parameters; here are {} of {} at version {}",
+            header.version, index, arrived_, state_.size(), version_));
+      }
+      owes_validation_ = header.owes_validation != 0;
+      step.Restore({.version = version_,
+                    .previous_squared_norm = header.squared_norm,
+                    .stop_agreed = header.stop_agreed != 0});
+      return OkStatus();
+  }
+  return OkStatus();
+}
+
+Status StateJoiner::ApplyStep(const StateRecordHeader& header, const std::vector<std::byte>& bytes,
+                              OptimizerStep& step) {
+  const auto count = static_cast<std::size_t>(header.index);
+  std::size_t floats = 0;
+  for (std::size_t i = 0; i < count && i < state_.size(); ++i) floats += state_[i].value.size();
+  if (count != arrived_ || header.version != version_ || bytes.size() != floats * sizeof(float)) {
+    return absl::DataLossError(
+        fmt::format("a step of iteration {} on {} parameters came where version {} of {} was",
+                    header.version + 1, count, version_, arrived_));
+  }
+  std::vector<float> numbers(floats);
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  std::vector<std::span<const float>> gradients;
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    gradients.push_back(std::span<const float>(numbers).subspan(offset, state_[i].value.size()));
+    offset += state_[i].value.size();
+  }
+  step.Follow(header.version, header.squared_norm, gradients);
+  version_ = header.version + 1;
+  return OkStatus();
+}
+
+StatusOr<std::vector<std::byte>> StateJoiner::TakeFrame() {
+  RC_ASSIGN_OR_RETURN(Frame frame, inbox_.Take(StateFrameKey(next_frame_++)));
+  return std::move(frame.payload);
+}
+
+StatusOr<std::vector<std::byte>> StateJoiner::TakeBytes(std::uint64_t size) {
+  std::vector<std::byte> bytes;
+  while (bytes.size() < size) {
+    RC_ASSIGN_OR_RETURN(const std::vector<std::byte> chunk, TakeFrame());
+    if (chunk.empty() || chunk.size() > size - bytes.size()) {
+      return absl::DataLossError(fmt::format("a chunk of {} bytes came where {} were due",
+                                             chunk.size(), size - bytes.size()));
+    }
+    bytes.insert(bytes.end(), chunk.begin(), chunk.end());
+  }
+  return bytes;
+}
+
+}  // namespace recycle
