@@ -40,7 +40,8 @@ void StateDonor::Begin(const std::string& joiner_end) {
 void StateDonor::Break(const std::string& error) {
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(over_, true)) return;
+    // After End the joiner closes the link as soon as it has everything; if it has not, it says so.
+    if (std::exchange(over_, true) || ended_) return;
   }
   changed_.notify_all();
   on_broken_(error);
