@@ -137,7 +137,7 @@ double SlowdownByACopy() {
 
 TEST(Rejoin, AThrottledCopyDelaysNobody) {
   double slowdown = SlowdownByACopy();
-  // On a machine that others load, too, the best of three counts.
+  // On a machine that others load, too, the best of five counts.
   for (int again = 0; again < 4 && slowdown > 1.1; ++again) slowdown = SlowdownByACopy();
   EXPECT_LE(slowdown, 1.1);
 }
