@@ -81,7 +81,7 @@ void Throughput(Verdicts& verdicts) {
       const int workers = row.dp * row.pp;
       const PlanTable table =
           PlanTable::Make(MakeRequest(row.dp, row.pp, row.m, kReal, std::to_string(times * row.pp)),
-                          workers / 10)
+                          (workers + 9) / 10)
               .value();
       const double zero_bubble = ToUnits(table.Line(0).period);
       verdicts.AtMost(fmt::format("{} cap {} fault-free: period", name, cap), zero_bubble,

@@ -1,7 +1,6 @@
 #include "recycle/planner/list_scheduler.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "recycle/base/check.h"
@@ -279,13 +278,13 @@ class ListScheduler::Simulation {
     return any;
   }
 
-  // Calls `start(lane, stage)` for every lane of `stages`, in this order, whose worker is still
-  // idle.
-  template <typename Stages, typename Starter>
-  void ForIdle(const Stages& stages, Starter start) {
-    for (const int stage : stages) {
-      for (Lane* lane : idle_[At(stage)]) {
-        if (!busy_[At(lane->worker)]) start(*lane, stage);
+  // Calls `start(lane, stage)` for every lane of the stages [first, last), in this order, whose
+  // worker is still idle.
+  template <typename Iterator, typename Starter>
+  void ForIdle(Iterator first, Iterator last, Starter start) {
+    for (; first != last; ++first) {
+      for (Lane* lane : idle_[At(*first)]) {
+        if (!busy_[At(lane->worker)]) start(*lane, *first);
       }
     }
   }
@@ -293,18 +292,19 @@ class ListScheduler::Simulation {
   // Higher stages first; but of W's those of lower stages, which the next iteration needs first.
   void Dispatch(int column) {
     if (!FindIdle(column)) return;
-    const std::vector<int>& downwards = stages_of_[At(column)];
-    ForIdle(downwards, [this](Lane& lane, int stage) { StartBelowMinimum(lane, stage); });  // P0
-    ForIdle(downwards, [this](Lane& lane, int stage) {                                      // P1
+    const std::vector<int>& stages = stages_of_[At(column)];
+    ForIdle(stages.begin(), stages.end(),
+            [this](Lane& lane, int stage) { StartBelowMinimum(lane, stage); });  // P0
+    ForIdle(stages.begin(), stages.end(), [this](Lane& lane, int stage) {        // P1
       if (!lane.inputs.empty()) StartBackward(lane, stage);
     });
-    ForIdle(downwards, [this](Lane& lane, int stage) {  // P2
+    ForIdle(stages.begin(), stages.end(), [this](Lane& lane, int stage) {  // P2
       const std::size_t s = At(stage);
       if (!HasForward(lane, s) || !Fits(lane, s) || lane.started >= lane.quota) return;
       if (lane.open >= rules_->max_open[s] || lane.weights.size() >= rules_->max_weights[s]) return;
       if (!AwaitsInput(lane, rules_->forward_lookahead)) StartForward(lane, stage);
     });
-    ForIdle(std::views::reverse(downwards), [this](Lane& lane, int stage) {  // P3
+    ForIdle(stages.rbegin(), stages.rend(), [this](Lane& lane, int stage) {  // P3
       if (!lane.weights.empty() && !AwaitsInput(lane, rules_->weight_lookahead)) {
         StartWeight(lane, stage);
       }
