@@ -51,7 +51,6 @@ struct Row {
 
 StatusOr<Row> ReadRow(std::string_view line, double seconds_per_unit) {
   const std::vector<std::string_view> fields = Fields(line);
-  Row row;
   std::optional<double> time_s;
   if (fields.size() == 3) {
     const std::optional<double> days = DaysOf(fields[0]);

@@ -26,6 +26,7 @@ Checkpointing FailurePolicy::CheckpointsOf(const RestartConstants& constants) co
 std::vector<int> FailurePolicy::PlacesOf(int block) const {
   const int size = input_.job.places_per_node();
   std::vector<int> places;
+  places.reserve(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) places.push_back(block * size + i);
   return places;
 }

@@ -31,7 +31,8 @@ double TemplateIterationSeconds(int live, int least_stages, int layers, double l
     Template& size = sizes[static_cast<std::size_t>(bigger)];
     size.stages = std::min(live / pipelines + bigger, layers);
     size.count = bigger == 1 ? live % pipelines : pipelines - live % pipelines;
-    size.stage_s = ((layers + size.stages - 1) / size.stages) * layer_s;
+    const int layers_of_a_stage = (layers + size.stages - 1) / size.stages;
+    size.stage_s = layers_of_a_stage * layer_s;
   }
   double least_s = std::numeric_limits<double>::infinity();
   // The optimum is a whole number of one of the sizes' stage times.

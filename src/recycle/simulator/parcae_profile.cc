@@ -130,7 +130,8 @@ StatusOr<ProfiledModel> ReadParcaeProfile(std::string_view text, std::string_vie
   }
   for (int i = 0; i < stages; ++i) {
     Layer stage;
-    AddTimes(middle, model.layers / stages + (i < model.layers % stages ? 1 : 0), stage);
+    const int count = model.layers / stages + (i < model.layers % stages ? 1 : 0);
+    AddTimes(middle, count, stage);
     if (i == 0) AddTimes(first, 1, stage);
     if (i == stages - 1) AddTimes(last, 1, stage);
     RC_ASSIGN_OR_RETURN(const StageCosts costs, CostsOf(stage));
