@@ -208,6 +208,7 @@ std::string PlanToGrid(const Plan& plan, const std::vector<Violation>& violation
 StatusOr<std::string> PlanToChromeTrace(const Plan& plan) {
   RC_ASSIGN_OR_RETURN(const Timeline timeline, ComputeTimeline(plan));
   std::vector<std::string> events;
+  events.reserve(static_cast<std::size_t>(plan.parallel.data));
   for (int k = 0; k < plan.parallel.data; ++k) {
     events.push_back(NameEvent("process_name", k, 0, fmt::format("pipeline {}", k)));
   }

@@ -140,6 +140,7 @@ class NaiveSimulation {
 StatusOr<Order> MakeGPipe(const FlatJob& job) {
   return MakeFaultFree(job, "gpipe", [&](int column) {
     std::vector<PipelineAction> sequence;
+    sequence.reserve(2 * At(job.micro_batches));
     for (int m = 0; m < job.micro_batches; ++m)
       sequence.push_back({ActionKind::kForward, column, m});
     for (int m = 0; m < job.micro_batches; ++m)
@@ -151,6 +152,7 @@ StatusOr<Order> MakeGPipe(const FlatJob& job) {
 StatusOr<Order> MakeOneFOneB(const FlatJob& job) {
   return MakeFaultFree(job, "1f1b", [&](int stage) {
     std::vector<PipelineAction> sequence;
+    sequence.reserve(2 * At(job.micro_batches));
     const int warm_up = std::min(job.micro_batches, job.num_stages - 1 - stage);
     for (int m = 0; m < warm_up; ++m) sequence.push_back({ActionKind::kForward, stage, m});
     for (int m = warm_up; m < job.micro_batches; ++m) {

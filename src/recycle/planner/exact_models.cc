@@ -71,6 +71,7 @@ std::optional<Order> OrderFromStarts(const FlatJob& job,
                                      std::vector<std::int32_t> pipeline) {
   std::vector<std::vector<std::uint32_t>> sequences(At(job.num_workers()));
   std::vector<std::pair<double, std::uint32_t>> by_start;
+  by_start.reserve(starts.size());
   for (const auto& [op, start] : starts) by_start.emplace_back(start, op);
   std::stable_sort(by_start.begin(), by_start.end());
   for (const auto& [start, op] : by_start) {

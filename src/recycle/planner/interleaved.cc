@@ -29,6 +29,7 @@ std::vector<PipelineAction> InterleavedSequence(const FlatJob& job, int column) 
   const int warm_up =
       std::min(total, 2 * (job.num_columns - column - 1) + (per_worker - 1) * job.num_columns);
   std::vector<PipelineAction> sequence;
+  sequence.reserve(2 * static_cast<std::size_t>(total));
   for (int n = 0; n < warm_up; ++n) sequence.push_back(Nth(job, column, n, ActionKind::kForward));
   for (int n = warm_up; n < total; ++n) {
     sequence.push_back(Nth(job, column, n, ActionKind::kForward));

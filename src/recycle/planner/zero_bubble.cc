@@ -13,6 +13,7 @@ namespace {
 std::vector<PipelineAction> ZeroBubbleSequence(int stage, int micro_batches, int warm_up,
                                                int delay) {
   std::vector<PipelineAction> sequence;
+  sequence.reserve(3 * static_cast<std::size_t>(micro_batches));
   warm_up = std::min(warm_up, micro_batches);
   for (int m = 0; m < warm_up; ++m) sequence.push_back({ActionKind::kForward, stage, m});
   for (int m = 0; m < micro_batches; ++m) {
