@@ -8,12 +8,14 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include "recycle/base/check.h"
+#include "recycle/base/file.h"
 
 namespace recycle {
 namespace {
@@ -118,6 +120,19 @@ bool RedirectOutput(const std::string& file) {
   dup2(output, STDERR_FILENO);
   close(output);
   return true;
+}
+
+pid_t ParentOf(pid_t pid) {
+  // "<pid> (<name>) <state> <parent> ...": the name may hold anything, so from its last bracket on.
+  const StatusOr<std::string> stat = ReadWholeFile(fmt::format("/proc/{}/stat", pid));
+  if (!stat.ok()) return 0;
+  const std::size_t name_end = stat->rfind(')');
+  int parent = 0;
+  if (name_end == std::string::npos ||
+      std::sscanf(stat->c_str() + name_end, ") %*c %d", &parent) != 1) {
+    return 0;
+  }
+  return parent;
 }
 
 std::string ProgramFolder() {

@@ -49,6 +49,9 @@ bool RedirectOutput(const std::string& file);
 // The folder of the running program: `recycle` and `recycle-executor` are neighbours.
 std::string ProgramFolder();
 
+// The parent of process `pid`; 0 if there is none or it cannot be found out.
+pid_t ParentOf(pid_t pid);
+
 // "exit code 75" or "signal 9 (Killed)": a wait status for people.
 std::string DescribeWaitStatus(int wait_status);
 

@@ -48,7 +48,8 @@ constexpr const char* kTrainFooter =
     "A fault: WHAT TARGET at POINT[ of iteration N][ on ACTION][ for SECONDSs]\n"
     "  WHAT    kill, stop, slow xN, drop, diskfull\n"
     "  TARGET  a worker 1:2, stage 1, agent 0, all, coordinator, link 0:0-0:1\n"
-    "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, heartbeat\n"
+    "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, heartbeat,\n"
+    "          checkpoint (docs/CLI.md has more)\n"
     "The run folder keeps the losses (metrics.jsonl), what happened (events.jsonl), every action "
     "as\n"
     "executed (trace.json, opens in Perfetto), the plans, and summary.json.";

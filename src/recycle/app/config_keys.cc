@@ -354,8 +354,9 @@ ConfigKey DeviceKey() {
 
 Keys OtherSectionsKeys() {
   return {
-      FixedIntegerKey({"checkpoint.every", "iterations", "Save the state so often; 0 is never."},
-                      RC_FIELD(checkpoint.every), {0}),
+      IntegerKey({"checkpoint.every", "iterations",
+                  "Save the state so often, and at the end; 0 is never."},
+                 RC_FIELD(checkpoint.every), {0}),
       IntegerKey({"checkpoint.keep", "", "Checkpoints to keep."}, RC_FIELD(checkpoint.keep), {1}),
       DeviceKey(),
       IntegerKey({"launch.agents", "",

@@ -13,7 +13,9 @@
 #include <variant>
 
 #include "recycle/app/agent.h"
+#include "recycle/app/checkpoint_identity.h"
 #include "recycle/app/commands.h"
+#include "recycle/app/coordinator_fault.h"
 #include "recycle/app/dry_run.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/job_conversion.h"
@@ -52,9 +54,8 @@ std::string RecordToJson(const GenerationRecord& record) {
 }
 
 // The sampler that tells which samples a micro-batch held; only with log.samples.
-StatusOr<std::optional<Sampler>> SamplerOf(const JobConfig& config, const RunFolder& folder) {
+StatusOr<std::optional<Sampler>> SamplerOf(const JobConfig& config, const PreparedCorpus& corpus) {
   if (!config.log.samples) return std::optional<Sampler>();
-  RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, ReadCorpusFile(folder));
   RC_ASSIGN_OR_RETURN(TokenFile tokens, TokenFile::Open(corpus.token_file, config.data.vocabulary));
   RC_ASSIGN_OR_RETURN(
       const Dataset dataset,
@@ -87,7 +88,7 @@ MakePlanFunction PlansOf(const JobConfig& config) {
 
 CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig& config,
                                        int report_fd, std::unique_ptr<Store> store,
-                                       std::optional<Sampler> sampler)
+                                       std::optional<Sampler> sampler, const PreparedCorpus& corpus)
     : folder_(folder),
       config_(config),
       clock_(SystemClock()),
@@ -96,6 +97,19 @@ CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig&
       store_(std::move(store)),
       core_(CoordinatorOptionsOf(config), PlansOf(config), OrderRemainder,
             CanonicalParameterNames(ModelOptionsOf(config))) {
+  if (config.checkpoint.every > 0) {
+    committer_.emplace(
+        CheckpointCommitter::Options{
+            .folder = folder.Checkpoints(),
+            .keep = config.checkpoint.keep,
+            .num_layers = ModelOptionsOf(config).num_layers(),
+            .identity = CheckpointIdentity(config, corpus),
+            .at_point =
+                [this, has_launcher = report_fd >= 0](CommitPoint point, int iteration) {
+                  FireCommitFault(config_.inject, folder_, clock_, has_launcher, point, iteration);
+                }},
+        clock_, [this] { queue_.Push(TimePassed{}); });
+  }
   PublishStatus();
 }
 
@@ -105,10 +119,11 @@ StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(const Ru
                                                                         const JobConfig& config,
                                                                         int report_fd) {
   RC_RETURN_IF_ERROR(CoordinatorOptionsOf(config).Validate());
-  RC_ASSIGN_OR_RETURN(std::optional<Sampler> sampler, SamplerOf(config, folder));
+  RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, ReadCorpusFile(folder));
+  RC_ASSIGN_OR_RETURN(std::optional<Sampler> sampler, SamplerOf(config, corpus));
   RC_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, SqliteStore::Open(folder.Store()));
-  std::unique_ptr<CoordinatorProcess> process(
-      new CoordinatorProcess(folder, config, report_fd, std::move(store), std::move(sampler)));
+  std::unique_ptr<CoordinatorProcess> process(new CoordinatorProcess(
+      folder, config, report_fd, std::move(store), std::move(sampler), corpus));
   RC_RETURN_IF_ERROR(process->Listen());
   return process;
 }
@@ -146,10 +161,13 @@ ExitCode CoordinatorProcess::Run() {
     Wait(deadline);
     HandleEvents();
     if (!end_ && deadline && clock_.Now() >= *deadline) Apply(TimePassed{});
+    RecordCheckpoints();
     PublishStatus();
   }
   const bool in_order = end_->how == EndJob::How::kDone || end_->how == EndJob::How::kStopped;
   if (in_order) AwaitExits();  // else nobody was told to leave, and the launcher ends them
+  if (committer_) committer_->Finish();
+  RecordCheckpoints();
   const bool every_fault_fired = recorder_.JobOver(*end_, CountTraffic());
   return CodeOf(*end_, every_fault_fired);
 }
@@ -214,6 +232,9 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           },
           [this](const AnnounceIteration& iteration) {
             recorder_.OnIteration(iteration);
+            if (committer_) {
+              committer_->OnIteration(iteration.done.iteration + 1, MeanLoss(iteration.done));
+            }
             FireDiskFull(iteration.done.iteration + 2);
           },
           [this](const AnnounceJoined& joined) { recorder_.OnJoined(joined); },
@@ -223,6 +244,9 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnounceParked& parked) { recorder_.OnParked(parked); },
           [this](const AnnounceRefusal& refusal) { recorder_.Warn(refusal.reason); },
           [this](const AnnounceFault& /*its stamp says more*/) { recorder_.FaultsFired(); },
+          [this](const AnnounceShard& announced) {
+            if (committer_) committer_->OnShard(announced.shard);
+          },
           [this](const EndJob& end) { end_ = end; },
       },
       effect);
@@ -273,20 +297,18 @@ void CoordinatorProcess::FireDiskFull(std::int32_t iteration) {
   for (int index = 0; index < static_cast<int>(config_.inject.size()); ++index) {
     if (!IsDue(config_.inject[static_cast<std::size_t>(index)], iteration)) continue;
     if (!disk_faults_.insert(index).second) continue;
-    Json stamp;
-    stamp["index"] = index;
-    stamp["worker"] = "coordinator";
-    stamp["pid"] = getpid();
-    stamp["iteration"] = iteration;
-    stamp["monotonic_ns"] = clock_.Now().time_since_epoch().count();
-    stamp["unix_s"] = clock_.UnixSeconds();
-    const Status written = WriteFileAtomically(
-        folder_.FaultFolder() + fmt::format("/fault-{}-coordinator.json", index),
-        stamp.dump() + "\n");
+    const Status written = WriteCoordinatorStamp(folder_, clock_, index, iteration);
     if (!written.ok()) recorder_.Warn(std::string(written.message()));
     recorder_.FaultsFired();
     const rlimit none = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &none);
+  }
+}
+
+void CoordinatorProcess::RecordCheckpoints() {
+  if (!committer_) return;
+  for (const CheckpointCommitter::Result& result : committer_->TakeResults()) {
+    recorder_.OnCheckpoint(result);
   }
 }
 

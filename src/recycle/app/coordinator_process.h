@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 
+#include "recycle/app/checkpoint_committer.h"
 #include "recycle/app/event_queue.h"
 #include "recycle/app/job_config.h"
 #include "recycle/app/job_recorder.h"
@@ -26,6 +27,7 @@
 #include "recycle/base/exit_code.h"
 #include "recycle/base/status.h"
 #include "recycle/coordinator/coordinator.h"
+#include "recycle/data/corpus.h"
 #include "recycle/rpc/control_server.h"
 #include "recycle/store/store.h"
 
@@ -49,7 +51,8 @@ class CoordinatorProcess {
 
  private:
   CoordinatorProcess(const RunFolder& folder, const JobConfig& config, int report_fd,
-                     std::unique_ptr<Store> store, std::optional<Sampler> sampler);
+                     std::unique_ptr<Store> store, std::optional<Sampler> sampler,
+                     const PreparedCorpus& corpus);
 
   Status Listen();
   // Blocks until an event, the launcher, or `deadline`.
@@ -63,6 +66,8 @@ class CoordinatorProcess {
   JobRecorder::Traffic CountTraffic() const;
   void AwaitExits();
   void FireDiskFull(std::int32_t iteration);
+  // Checkpoints that have become complete, or will not.
+  void RecordCheckpoints();
   void PublishStatus();
   ExitCode CodeOf(const EndJob& end, bool every_fault_fired) const;
 
@@ -83,7 +88,8 @@ class CoordinatorProcess {
   std::mutex status_mutex_;
   std::string status_;  // guarded by status_mutex_: the answer to `recycle status`
 
-  std::unique_ptr<ControlServer> server_;  // last: its handlers use the rest
+  std::optional<CheckpointCommitter> committer_;  // absent without checkpoints
+  std::unique_ptr<ControlServer> server_;         // last: its handlers use the rest
 };
 
 }  // namespace recycle

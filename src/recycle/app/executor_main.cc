@@ -55,9 +55,10 @@ struct Arguments {
 
 // Runs one executor to its end in this process. `config` is the run's.
 StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder,
-                           const std::string& address, WorkerId worker, int agent, int agent_pid) {
+                           const std::string& address, WorkerId worker, int agent,
+                           const ParentProcesses& parents) {
   RC_ASSIGN_OR_RETURN(const ExecutorOptions options,
-                      ExecutorOptionsOf(config, folder, worker, agent, agent_pid));
+                      ExecutorOptionsOf(config, folder, worker, agent, parents));
   RC_ASSIGN_OR_RETURN(const std::unique_ptr<ControlClient> client,
                       ControlClient::Connect(address, kConnectTimeout));
   RpcControlLink link(*client);
@@ -66,11 +67,11 @@ StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder,
 
 // The same with its own log; the result is the process's exit code.
 int ExecuteAndReport(const JobConfig& config, const RunFolder& folder, const std::string& address,
-                     WorkerId worker, int agent, int agent_pid) {
+                     WorkerId worker, int agent, const ParentProcesses& parents) {
   const std::string log = folder.ExecutorLog(worker);
   RedirectOutput(log);
   InitLog(fmt::format("executor {}", ToString(worker)), log);
-  const StatusOr<ExitCode> code = Execute(config, folder, address, worker, agent, agent_pid);
+  const StatusOr<ExitCode> code = Execute(config, folder, address, worker, agent, parents);
   if (!code.ok()) {
     LogError("{}", std::string(code.status().message()));
     return static_cast<int>(ExitCodeOf(code.status()));
@@ -89,9 +90,9 @@ StatusOr<int> Spawn(const Arguments& arguments) {
   RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
   RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
   WarmUp();
-  const int agent_pid = getppid();
+  const ParentProcesses parents{.agent = getppid(), .launcher = ParentOf(getppid())};
   return RunSpawner(arguments.spawner, [&](WorkerId worker) {
-    return ExecuteAndReport(config, folder, arguments.address, worker, arguments.agent, agent_pid);
+    return ExecuteAndReport(config, folder, arguments.address, worker, arguments.agent, parents);
   });
 }
 
@@ -110,7 +111,7 @@ StatusOr<int> RunOne(const Arguments& arguments) {
     RC_ASSIGN_OR_RETURN(address, ReadWholeFile(folder.Address()));
     address = address.substr(0, address.find('\n'));
   }
-  return ExecuteAndReport(config, folder, address, worker, arguments.agent, getppid());
+  return ExecuteAndReport(config, folder, address, worker, arguments.agent, {.agent = getppid()});
 }
 
 // Starts over with one thread per library, unless the environment says so already.

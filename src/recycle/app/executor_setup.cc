@@ -52,7 +52,8 @@ std::vector<std::pair<std::string, std::string>> OneThreadEnvironment() {
 }
 
 StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFolder& folder,
-                                            WorkerId worker, int agent, int agent_pid) {
+                                            WorkerId worker, int agent,
+                                            const ParentProcesses& parents) {
   RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, ReadCorpusFile(folder));
   RC_ASSIGN_OR_RETURN(std::vector<LayerRange> layers, LayersOf(config));
   ExecutorOptions options;
@@ -79,11 +80,14 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.log_bytes = config.resilience.log_bytes;
   options.log_folder = folder.root();
   options.copy_bytes_per_second = config.resilience.copy_mb_per_s.value_or(0) * 1e6;
+  options.checkpoint_every = config.checkpoint.every;
+  options.checkpoint_folder = folder.Checkpoints();
   if (config.log.trace) options.trace_file = folder.TracePart(worker);
   options.faults = config.inject;
   options.fault_folder = folder.FaultFolder();
   options.agent = agent;
-  options.agent_pid = agent_pid;
+  options.agent_pid = parents.agent;
+  options.launcher_pid = parents.launcher;
   return options;
 }
 

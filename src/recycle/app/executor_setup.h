@@ -33,9 +33,16 @@ StatusOr<PreparedCorpus> ReadCorpusFile(const RunFolder& folder);
 // thread per core each, and spin.
 std::vector<std::pair<std::string, std::string>> OneThreadEnvironment();
 
-// The options of `worker` in the run of `folder`. `agent` with process `agent_pid` owns it.
+// The processes that an executor belongs to, for faults that hit them; 0: it has none.
+struct ParentProcesses {
+  int agent = 0;
+  int launcher = 0;
+};
+
+// The options of `worker` in the run of `folder`, owned by `agent`.
 StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFolder& folder,
-                                            WorkerId worker, int agent, int agent_pid);
+                                            WorkerId worker, int agent,
+                                            const ParentProcesses& parents);
 
 }  // namespace recycle
 

@@ -209,7 +209,6 @@ INSTANTIATE_TEST_SUITE_P(
                               "schedule.staggered is true, which is not built yet; use false",
                               absl::StatusCode::kUnimplemented},
                       Unbuilt("reproducible", "train.reproducible=true", "false"),
-                      Unbuilt("checkpoints", "checkpoint.every=50", "0"),
                       Unbuilt("snapshots", "resilience.snapshot_every=1", "auto"),
                       Unbuilt("etcd", "resilience.store=etcd://10.0.0.1:2379", "embedded"),
                       Unbuilt("cuda", "device.kind=cuda", "cpu"),

@@ -42,6 +42,16 @@ Json Names(const std::vector<WorkerId>& workers) {
 
 }  // namespace
 
+double MeanLoss(const IterationDone& done) {
+  double loss_sum = 0;
+  std::int64_t tokens = 0;
+  for (const MicroBatchResult& result : done.results) {
+    loss_sum += result.loss_sum;
+    tokens += result.tokens;
+  }
+  return loss_sum / static_cast<double>(tokens);
+}
+
 JobRecorder::JobRecorder(const JobConfig& config, const RunFolder& folder, const Clock& clock,
                          LauncherLink& launcher, std::optional<Sampler> sampler)
     : config_(config),
@@ -206,12 +216,8 @@ void JobRecorder::OnIteration(const AnnounceIteration& announced) {
   const IterationDone& done = announced.done;
   const TimePoint now = clock_.Now();
   RunSummary::Iteration iteration;
-  double loss_sum = 0;
-  for (const MicroBatchResult& result : done.results) {
-    loss_sum += result.loss_sum;
-    iteration.tokens += result.tokens;
-  }
-  iteration.loss = loss_sum / static_cast<double>(iteration.tokens);
+  for (const MicroBatchResult& result : done.results) iteration.tokens += result.tokens;
+  iteration.loss = MeanLoss(done);
   iteration.elapsed = now - last_progress_.value_or(now);
   iteration.generation = generation_;
   iteration.disturbed = disturbed_;
@@ -297,6 +303,18 @@ void JobRecorder::OnParked(const AnnounceParked& parked) {
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_parked");
   event["worker"] = ToString(parked.worker);
   event["deaths"] = parked.deaths;
+  Write(event);
+}
+
+void JobRecorder::OnCheckpoint(const CheckpointCommitter::Result& result) {
+  if (!result.error.empty()) {
+    Warn(fmt::format("no checkpoint of iteration {}: {}", result.iteration, result.error));
+    return;
+  }
+  Json event = MakeEvent(clock_.UnixSeconds(), "checkpoint");
+  event["iteration"] = result.iteration;
+  event["bytes"] = result.bytes;
+  event["ms"] = ToMilliseconds(result.time);
   Write(event);
 }
 

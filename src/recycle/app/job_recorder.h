@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "recycle/app/checkpoint_committer.h"
 #include "recycle/app/event_writer.h"
 #include "recycle/app/fault_ledger.h"
 #include "recycle/app/job_config.h"
@@ -28,6 +29,9 @@
 #include "recycle/data/sampler.h"
 
 namespace recycle {
+
+// Mean over the tokens of an iteration.
+double MeanLoss(const IterationDone& done);
 
 class JobRecorder {
  public:
@@ -52,6 +56,8 @@ class JobRecorder {
   // rejoin_started, rejoined or rejoin_abandoned.
   void OnRejoin(const AnnounceRejoin& news);
   void OnParked(const AnnounceParked& parked);
+  // checkpoint, or a warning.
+  void OnCheckpoint(const CheckpointCommitter::Result& result);
 
   // Bytes that went through the job's sockets: the coordinator's (messages in and out), and the
   // links between workers (frames sent, as the workers that finished count them).

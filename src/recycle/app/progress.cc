@@ -64,6 +64,11 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
   }
   if (name == "worker_left") dead_.push_back(event.at("worker"));
   if (name == "generation") live_ = event.at("live").get<std::vector<std::string>>();
+  if (name == "checkpoint") {
+    return {fmt::format("checkpoint of iteration {} is complete: {:.1f} MB in {:.0f} ms",
+                        event.at("iteration").get<int>(), event.at("bytes").get<double>() / 1e6,
+                        event.at("ms").get<double>())};
+  }
   if (name == "link_restored") {
     return {fmt::format("link {} broke between two live workers and was made anew",
                         event.at("link").get<std::string>())};

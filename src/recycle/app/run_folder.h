@@ -39,6 +39,7 @@ class RunFolder {
   std::string Samples() const { return File("samples.jsonl"); }
   std::string Trace() const { return File("trace.json"); }
   std::string Summary() const { return File("summary.json"); }
+  std::string Checkpoints() const { return File("checkpoints"); }
   std::string Store() const { return File("store.sqlite"); }
   std::string Address() const { return File("coordinator.address"); }
   std::string Plan(Generation generation) const;  // plans/g<N>.json

@@ -173,24 +173,24 @@ std::uint64_t Manifest::num_bytes() const {
   return bytes;
 }
 
-void StateHash::Add(std::string_view name, std::string_view sha256) {
+void TensorListHash::Add(std::string_view name, std::string_view sha256) {
   lines_.append(name).append(1, '\0').append(sha256).append("\n");
 }
 
-std::string StateHash::HexDigest() const {
+std::string TensorListHash::HexDigest() const {
   Sha256 hash;
   hash.Update(lines_);
   return hash.HexDigest();
 }
 
 std::string StateSha256(const Manifest& manifest) {
-  StateHash hash;
+  TensorListHash hash;
   for (const ManifestTensor& tensor : manifest.tensors) hash.Add(tensor.name, tensor.sha256);
   return hash.HexDigest();
 }
 
 std::string ParametersSha256(const Manifest& manifest) {
-  StateHash hash;
+  TensorListHash hash;
   for (const ManifestTensor& tensor : manifest.tensors) {
     if (!IsMoment(tensor.name)) hash.Add(tensor.name, tensor.sha256);
   }

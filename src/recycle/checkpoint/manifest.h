@@ -60,7 +60,7 @@ struct Manifest {
 };
 
 // Hash of a state of tensors: SHA-256 over the lines "<name> NUL <hex digest>", in the given order.
-class StateHash {
+class TensorListHash {
  public:
   void Add(std::string_view name, std::string_view sha256);
   std::string HexDigest() const;

@@ -283,6 +283,11 @@ void Coordinator::Receive(WorkerId from, const Departing& message) {
   }
 }
 
+// Of any generation: the file is named after its own, and the sender is a member of this one.
+void Coordinator::Receive(WorkerId /*from*/, const ShardWritten& message) {
+  effects_.emplace_back(AnnounceShard{message});
+}
+
 // --- the round of a generation -------------------------------------------------------------------
 
 void Coordinator::AbsorbFindings() {

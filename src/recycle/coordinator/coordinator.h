@@ -108,6 +108,7 @@ class Coordinator {
   void Receive(WorkerId /*from*/, const CaughtUp& /*late: it is a member*/) {}
   void Receive(WorkerId from, const StateHash& message);
   void Receive(WorkerId from, const Departing& message);
+  void Receive(WorkerId from, const ShardWritten& message);
 
   // What the process says that holds the lost place `worker`.
   void HearFromLost(WorkerId worker, const ExecutorMessage& message);

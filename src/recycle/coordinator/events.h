@@ -149,6 +149,10 @@ struct AnnounceParked {
 struct AnnounceRefusal {
   std::string reason;
 };
+// A live worker's share of a checkpoint.
+struct AnnounceShard {
+  ShardWritten shard;
+};
 // The job is over.
 struct EndJob {
   enum class How : std::uint8_t { kDone, kStopped, kStageLost, kJoinTimeout, kFailed };
@@ -160,7 +164,7 @@ struct EndJob {
 
 using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
                             AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
-                            AnnounceParked, AnnounceRefusal, EndJob>;
+                            AnnounceParked, AnnounceRefusal, AnnounceShard, EndJob>;
 
 }  // namespace recycle
 

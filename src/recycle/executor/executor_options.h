@@ -45,12 +45,15 @@ struct ExecutorOptions {
   std::int64_t log_bytes = std::int64_t{256} << 20;  // boundary log kept in memory
   std::string log_folder;            // for the rest of it; empty = the system's temporary folder
   double copy_bytes_per_second = 0;  // of parameters, to workers that come back; 0 = no limit
+  int checkpoint_every = 0;          // iterations; 0 = never
+  std::string checkpoint_folder;     // of the job
   std::string trace_file;            // a line per executed action; empty = no trace
   std::vector<Fault> faults;         // the job's whole list; the index is the fault's name
   int all_reduce_fault_hop = 1;      // of the ring: the point all-reduce lies before it
   std::string fault_folder;          // where a fault leaves its time stamp
   int agent = 0;                     // the agent this executor belongs to
   int agent_pid = 0;                 // its process, for faults that hit the agent
+  int launcher_pid = 0;  // the job's first process, for those that hit everything; 0: none
 };
 
 }  // namespace recycle

@@ -21,8 +21,9 @@ bool IsCarriedOutBy(const Fault& fault, WorkerId worker, int agent) {
   switch (fault.target.kind) {
     case TargetKind::kWorker:
     case TargetKind::kStage:
-    case TargetKind::kAll:
       return Hits(fault, worker);
+    case TargetKind::kAll:
+      return !IsOfCommit(fault.point);
     case TargetKind::kLink:
       return fault.target.worker == worker;
     case TargetKind::kAgent:
@@ -52,6 +53,7 @@ FaultInjector::FaultInjector(const ExecutorOptions& options, ControlLink& contro
                              const Clock& clock)
     : worker_(options.worker),
       agent_pid_(options.agent_pid),
+      launcher_pid_(options.launcher_pid),
       folder_(options.fault_folder),
       control_(control),
       clock_(clock) {
@@ -145,7 +147,11 @@ void FaultInjector::Fire(const ArmedFault& armed, int iteration) {
   LogInfo("fault {} fires: {}", armed.index, ToString(fault));
   switch (fault.what) {
     case FaultKind::kKill:
-      KillProcess(hits_agent ? agent_pid_ : getpid());
+      if (fault.target.kind == TargetKind::kAll && IsOfCheckpoint(fault.point)) {
+        KillJob(launcher_pid_);
+      } else {
+        KillProcess(hits_agent ? agent_pid_ : getpid());
+      }
       break;
     case FaultKind::kStop:
       StopProcess(hits_agent ? agent_pid_ : getpid(), fault.for_seconds);

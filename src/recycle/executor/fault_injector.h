@@ -62,6 +62,7 @@ class FaultInjector {
 
   const WorkerId worker_;
   const int agent_pid_;
+  const int launcher_pid_;
   const std::string folder_;
   ControlLink& control_;
   const Clock& clock_;

@@ -80,6 +80,8 @@ class OptimizerStep {
     bool stop_agreed = false;
   };
   std::vector<ParameterState> state() { return optimizer_.state(); }
+  // What `state` belongs to, in the same order.
+  const std::vector<Parameter>& parameters() const { return model_.parameters(); }
   Scalars scalars() const { return {version_, previous_squared_norm_, stop_agreed_}; }
   // Takes over `scalars`; the numbers have been written already.
   void Restore(const Scalars& scalars);

@@ -29,6 +29,11 @@ namespace {
 
 void KillProcess(pid_t pid) { kill(pid, SIGKILL); }
 
+void KillJob(pid_t launcher) {
+  kill(launcher == 0 ? getpid() : launcher, SIGKILL);
+  for (;;) pause();
+}
+
 void StopProcess(pid_t pid, std::optional<double> for_seconds) {
   if (!for_seconds.has_value()) {
     kill(pid, SIGSTOP);

@@ -11,6 +11,10 @@ namespace recycle {
 // SIGKILL. Does not return when `pid` is this process.
 void KillProcess(pid_t pid);
 
+// SIGKILL for `launcher`, with which everything ends that it has started, this process included;
+// this one alone if it is 0. Does not return.
+[[noreturn]] void KillJob(pid_t launcher);
+
 // SIGSTOP; with `for_seconds`, SIGCONT after that time, sent by a small process that holds no
 // descriptor of this one and dies with the thread that called. When `pid` is this process the call
 // returns after it was continued.

@@ -51,6 +51,7 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
               {model, batches, services.network, services.injector, services.clock, log_, ledger_}),
       step_(options, model, services.network, services.injector),
       results_(options.parallel.data * options.micro_batches),
+      checkpoints_(options, services.control, services.injector),
       trace_(options.trace_file) {
   services_.network.SetHopHook([this](int hop) {
     if (hop == options_.all_reduce_fault_hop) {
@@ -123,6 +124,7 @@ Status TrainingLoop::RunGeneration(const Resume& resume) {
   routes_.emplace(*plan_, options_.worker.stage);
   if (resume.compare_state) compare_state_at_ = resume.next_iteration + 1;
   for (const OpenIteration& open : resume.open) RC_RETURN_IF_ERROR(SetOut(open));
+  SaveIfDue();
   services_.position.generation = resume.generation.value();
   services_.control.Send(Resumed{.generation = resume.generation});
   LogInfo("generation {} runs: {} open iterations, whole ones from {}", resume.generation.value(),
@@ -141,6 +143,7 @@ Status TrainingLoop::RunGeneration(const Resume& resume) {
 }
 
 Status TrainingLoop::Depart() {
+  checkpoints_.Flush();
   services_.control.Send(Departing{.version = step_.version()});
   return absl::AbortedError("asked to leave");
 }
@@ -305,6 +308,7 @@ void TrainingLoop::MakeStep() {
   DropClosed();
   services_.transfers.AfterStep(step_);
   CompareStateIfDue();
+  SaveIfDue();
 }
 
 // Everything before `version` is closed, and nothing of it is begun.
@@ -320,6 +324,10 @@ void TrainingLoop::CompareStateIfDue() {
   if (compare_state_at_ != step_.version()) return;
   compare_state_at_.reset();
   services_.control.Send(StateHash{.version = step_.version(), .hash = step_.HashState()});
+}
+
+void TrainingLoop::SaveIfDue() {
+  checkpoints_.Save(services_.network.generation(), services_.network.members(), step_);
 }
 
 bool TrainingLoop::IsValidationDue(int iteration) const {
@@ -365,6 +373,7 @@ StatusOr<std::optional<double>> TrainingLoop::ValidationLoss(int iteration) {
 
 void TrainingLoop::SendFinished() {
   LogInfo("{} iterations are done", step_.version());
+  checkpoints_.Flush();
   services_.injector.ReportUnfired();
   services_.control.Send(Finished{.version = step_.version(),
                                   .parameter_sha256 = step_.ParameterHashes(),

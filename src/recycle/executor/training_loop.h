@@ -25,6 +25,7 @@
 #include "recycle/executor/action_runner.h"
 #include "recycle/executor/boundary.h"
 #include "recycle/executor/boundary_log.h"
+#include "recycle/executor/checkpoint_writer.h"
 #include "recycle/executor/control_link.h"
 #include "recycle/executor/control_mailbox.h"
 #include "recycle/executor/executor_options.h"
@@ -89,6 +90,7 @@ class TrainingLoop {
   void MakeStep();
   void DropClosed();
   void CompareStateIfDue();
+  void SaveIfDue();
   Status Depart();
   void BeginAttempt(int iteration);
 
@@ -107,6 +109,7 @@ class TrainingLoop {
   ActionRunner runner_;
   OptimizerStep step_;
   MicroBatchResults results_;  // of iteration `version`
+  CheckpointWriter checkpoints_;
   TraceWriter trace_;
   std::shared_ptr<const Plan> plan_;          // of whole iterations
   std::optional<Routes> routes_;              // of plan_

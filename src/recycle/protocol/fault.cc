@@ -19,7 +19,7 @@ struct PointName {
   FaultPoint point;
   std::string_view text;
 };
-constexpr std::array<PointName, 16> kPoints{{
+constexpr std::array<PointName, 21> kPoints{{
     {FaultPoint::kStart, "start"},
     {FaultPoint::kForward, "F"},
     {FaultPoint::kBackwardInput, "I"},
@@ -34,6 +34,11 @@ constexpr std::array<PointName, 16> kPoints{{
     {FaultPoint::kHeartbeat, "heartbeat"},
     {FaultPoint::kSnapshot, "snapshot"},
     {FaultPoint::kCheckpoint, "checkpoint"},
+    {FaultPoint::kCheckpointRename, "checkpoint.rename"},
+    {FaultPoint::kCheckpointManifest, "checkpoint.manifest"},
+    {FaultPoint::kCheckpointMarker, "checkpoint.marker"},
+    {FaultPoint::kCheckpointLatest, "checkpoint.latest"},
+    {FaultPoint::kCheckpointPrune, "checkpoint.prune"},
     {FaultPoint::kJoin, "join"},
     {FaultPoint::kStore, "store"},
 }};
@@ -207,7 +212,6 @@ Status CheckBuilt(const Fault& fault, std::string_view text) {
   if (fault.rejoin_after_seconds) return NotBuilt(text, "rejoin after a fault");
   switch (fault.point) {
     case FaultPoint::kSnapshot:
-    case FaultPoint::kCheckpoint:
     case FaultPoint::kJoin:
     case FaultPoint::kStore:
       return NotBuilt(text, fmt::format("fault point {}", PointText(fault.point)));
@@ -223,6 +227,12 @@ Status CheckBuilt(const Fault& fault, std::string_view text) {
     case FaultPoint::kValidate:
     case FaultPoint::kRegroup:
     case FaultPoint::kHeartbeat:
+    case FaultPoint::kCheckpoint:
+    case FaultPoint::kCheckpointRename:
+    case FaultPoint::kCheckpointManifest:
+    case FaultPoint::kCheckpointMarker:
+    case FaultPoint::kCheckpointLatest:
+    case FaultPoint::kCheckpointPrune:
       break;
   }
   if (fault.target.kind == TargetKind::kStore) return NotBuilt(text, "faults of the store");
@@ -256,6 +266,11 @@ bool MayHold(FaultPoint point, ActionKind kind) {
     case FaultPoint::kRegroup:
     case FaultPoint::kSnapshot:
     case FaultPoint::kCheckpoint:
+    case FaultPoint::kCheckpointRename:
+    case FaultPoint::kCheckpointManifest:
+    case FaultPoint::kCheckpointMarker:
+    case FaultPoint::kCheckpointLatest:
+    case FaultPoint::kCheckpointPrune:
     case FaultPoint::kJoin:
     case FaultPoint::kStore:
       return false;
@@ -277,6 +292,10 @@ Status CheckParts(const Fault& fault, std::string_view text) {
   }
   if (fault.target.kind == TargetKind::kAgent && fault.what != FaultKind::kKill) {
     return refuse(fmt::format("an agent can be killed only, not '{}'", WhatText(fault.what)));
+  }
+  if (IsOfCommit(fault.point) &&
+      (fault.what != FaultKind::kKill || fault.target.kind != TargetKind::kAll)) {
+    return refuse(fmt::format("at {} there is 'kill all' only", PointText(fault.point)));
   }
   if (fault.action && !MayHold(fault.point, fault.action->kind)) {
     return refuse(fmt::format("point {} is never inside action {}", PointText(fault.point),
@@ -403,6 +422,16 @@ Status CheckFault(const Fault& fault, int data, int pipeline, int agents, int it
                     *fault.iteration, iterations));
   }
   return OkStatus();
+}
+
+bool IsOfCommit(FaultPoint point) {
+  return point == FaultPoint::kCheckpointManifest || point == FaultPoint::kCheckpointMarker ||
+         point == FaultPoint::kCheckpointLatest || point == FaultPoint::kCheckpointPrune;
+}
+
+bool IsOfCheckpoint(FaultPoint point) {
+  return point == FaultPoint::kCheckpoint || point == FaultPoint::kCheckpointRename ||
+         IsOfCommit(point);
 }
 
 bool Hits(const Fault& fault, WorkerId worker) {

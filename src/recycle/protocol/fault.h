@@ -44,8 +44,16 @@ enum class FaultPoint : std::uint8_t {
   kValidate,
   kRegroup,    // between Prepare and Resume
   kHeartbeat,  // in the heartbeat thread
-  kSnapshot,   // snapshot, checkpoint, join and store are refused as not built yet
+  kSnapshot,   // snapshot, join and store are refused as not built yet
+  // Of a checkpoint, in the order of a save. The first two lie in the thread that writes a worker's
+  // shard: half written, and before it gets its name; the others in the coordinator's commit:
+  // before the manifest, the marker, `latest`, and the removal of older checkpoints.
   kCheckpoint,
+  kCheckpointRename,
+  kCheckpointManifest,
+  kCheckpointMarker,
+  kCheckpointLatest,
+  kCheckpointPrune,
   kJoin,
   kStore,
 };
@@ -87,6 +95,12 @@ StatusOr<Fault> ParseFault(std::string_view text);
 // Checks that targets exist in a job of `data` x `pipeline` workers and `agents` agents, and that
 // the iteration is within 1..`iterations`.
 Status CheckFault(const Fault& fault, int data, int pipeline, int agents, int iterations);
+
+// Is it one of the points of a checkpoint? There a fault of "all" is one deed: whoever gets there
+// first kills the whole job, launcher included.
+bool IsOfCheckpoint(FaultPoint point);
+// Is it one of those in the coordinator's commit?
+bool IsOfCommit(FaultPoint point);
 
 // Does `fault` hit worker `worker` (directly, by its stage, by link end, or by "all")?
 bool Hits(const Fault& fault, WorkerId worker);

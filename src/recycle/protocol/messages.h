@@ -181,10 +181,22 @@ struct Departing {
   std::int32_t version = 0;
 };
 
+// A worker's share of the checkpoint of `version` is durable, or could not be written.
+struct ShardWritten {
+  Generation generation;     // by whose members the layers were dealt
+  std::int32_t version = 0;  // steps made
+  std::int32_t layer_begin = 0;
+  std::int32_t layer_end = 0;
+  std::string file;        // a name in the checkpoint's folder
+  std::int64_t bytes = 0;  // of the file, as the next
+  std::string sha256;
+  std::string error;  // why there is none; "" = it is durable
+};
+
 using ExecutorMessage =
     std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed, IterationDone, LastWords,
                  FaultReport, Finished, TransferOpened, TransferBroken, CaughtUp, StateHash,
-                 Departing>;
+                 Departing, ShardWritten>;
 
 // --- coordinator -> executor -------------------------------------------------------------------
 

@@ -119,6 +119,18 @@ void Fill(const Departing& message, v1::ExecutorMessage& proto) {
   proto.mutable_departing()->set_version(message.version);
 }
 
+void Fill(const ShardWritten& message, v1::ExecutorMessage& proto) {
+  v1::ShardWritten& shard = *proto.mutable_shard_written();
+  shard.set_generation(message.generation.value());
+  shard.set_version(message.version);
+  shard.set_layer_begin(message.layer_begin);
+  shard.set_layer_end(message.layer_end);
+  shard.set_file(message.file);
+  shard.set_bytes(message.bytes);
+  shard.set_sha256(message.sha256);
+  shard.set_error(message.error);
+}
+
 void Fill(const Prepare& message, v1::CoordinatorMessage& proto) {
   v1::Prepare& prepare = *proto.mutable_prepare();
   prepare.set_generation(message.generation.value());
@@ -296,6 +308,22 @@ StatusOr<ExecutorMessage> Read(const v1::Departing& proto) {
   return Departing{.version = proto.version()};
 }
 
+StatusOr<ExecutorMessage> Read(const v1::ShardWritten& proto) {
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(AtLeastZero("layer_begin", proto.layer_begin()));
+  RC_RETURN_IF_ERROR(AtLeastZero("layer_end", proto.layer_end()));
+  RC_RETURN_IF_ERROR(AtLeastZero("bytes", proto.bytes()));
+  return ShardWritten{.generation = generation,
+                      .version = proto.version(),
+                      .layer_begin = proto.layer_begin(),
+                      .layer_end = proto.layer_end(),
+                      .file = proto.file(),
+                      .bytes = proto.bytes(),
+                      .sha256 = proto.sha256(),
+                      .error = proto.error()};
+}
+
 StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
   Prepare prepare;
   RC_ASSIGN_OR_RETURN(prepare.generation, ReadGeneration(proto.generation()));
@@ -417,6 +445,8 @@ StatusOr<ExecutorMessage> FromProto(const v1::ExecutorMessage& message) {
       return Read(message.state_hash());
     case v1::ExecutorMessage::kDeparting:
       return Read(message.departing());
+    case v1::ExecutorMessage::kShardWritten:
+      return Read(message.shard_written());
     case v1::ExecutorMessage::KIND_NOT_SET:
       break;
   }

@@ -131,6 +131,14 @@ std::vector<ExecutorMessage> ExecutorMessages() {
       CaughtUp{.transfer = 3, .version = 12, .bytes = 1 << 20, .microseconds = 4500},
       StateHash{.version = 13, .hash = 0xfedcba9876543210U},
       Departing{.version = 14},
+      ShardWritten{.generation = Generation(3),
+                   .version = 15,
+                   .layer_begin = 1,
+                   .layer_end = 3,
+                   .file = "layers-00001-00002.g3.safetensors",
+                   .bytes = 16,
+                   .sha256 = "ab",
+                   .error = "no room \xff"},
   };
 }
 
