@@ -18,6 +18,13 @@ void TryVirtualPipelines(const FlatJob& job, TemplateEffort effort, BestOrder& b
   if (single.ok()) best.Offer(ExpandTemplate(job, single->order));
 }
 
+// Naive re-routing, unless it cannot be better than what is there.
+void TryNaive(const FlatJob& job, BestOrder& best) {
+  if (job.num_stages != job.num_columns || best.AtBound()) return;
+  if (best.best().has_value() && best.best()->figures.period <= NaiveLowerBound(job)) return;
+  if (const StatusOr<Order> naive = MakeNaive(job); naive.ok()) best.Offer(*naive);
+}
+
 // Every stage has as many live workers as any other, all equally fast.
 bool IsEven(const FlatJob& job) {
   return !job.has_stragglers &&
@@ -44,11 +51,10 @@ StatusOr<TimedOrder> MakeAdaptive(const FlatJob& job, Affinity affinity, Effort 
   if (effort == Effort::kOnline) {
     if (may_pool) TryVirtualPipelines(job, TemplateEffort::kHead, best);
     if (!best.best().has_value()) TryPolicies(job, kinds.back(), HeadPolicies(), best, book);
+    TryNaive(job, best);
     return BestOf(best);
   }
-  if (job.num_stages == job.num_columns) {
-    if (const StatusOr<Order> naive = MakeNaive(job); naive.ok()) best.Offer(*naive);
-  }
+  TryNaive(job, best);
   if (may_pool) TryVirtualPipelines(job, TemplateEffort::kFull, best);
   for (const Affinity kind : kinds) TryPolicies(job, kind, HeadPolicies(), best, book);
   if (may_pool && IsEven(job)) return BestOf(best);  // one pipeline's search covers the job

@@ -1,9 +1,9 @@
 // The adaptive planner: a portfolio of schedules for any failures, of which the best is kept.
 //
-// Candidates, in order: naive re-routing (so that no plan is worse than it), virtual pipelines,
-// list schedules by the head policies with micro-batches kept at home or pooled, the policy grid,
-// the hill climb from the best of them. The search stops as soon as a period equals the proven
-// bound.
+// Candidates: naive re-routing (at any effort, so that no plan is worse than it), virtual
+// pipelines, list schedules by the head policies with micro-batches kept at home or pooled, the
+// policy grid, the hill climb from the best of them. The search stops as soon as a period equals
+// the proven bound.
 //
 // Deterministic; budgets count scheduler runs.
 #ifndef RECYCLE_PLANNER_ADAPTIVE_H_

@@ -66,7 +66,7 @@ TEST(AdaptiveTest, EqualFailuresReachTheBound) {
 TEST(AdaptiveTest, RandomJobsAreLegalNeverWorseThanNaiveAndAtLeastTheBound) {
   constexpr std::uint64_t kSeed = 424242;
   Prng prng(kSeed);
-  for (int trial = 0; trial < 250; ++trial) {
+  for (int trial = 0; trial < 1000; ++trial) {
     PlanRequest request = RandomRequest(prng, 6, 6, 12);
     if (prng.Below(3) == 0) {
       const std::vector<WorkerId> live = LiveWorkers(request.parallel, request.failed);
@@ -74,7 +74,7 @@ TEST(AdaptiveTest, RandomJobsAreLegalNeverWorseThanNaiveAndAtLeastTheBound) {
           {live[prng.Below(live.size())], 1.0 + static_cast<double>(prng.Below(8)) / 4}};
     }
     request.affinity = static_cast<Affinity>(prng.Below(3));
-    if (prng.Below(10) != 0) request.effort = Effort::kOnline;
+    if (prng.Below(20) != 0) request.effort = Effort::kOnline;
     const std::string where = "seed " + std::to_string(kSeed) + " trial " + std::to_string(trial);
     const StatusOr<FlatJob> job = MakeFlatJob(request);
     if (!job.ok()) continue;  // a capacity below one micro-batch
@@ -83,10 +83,16 @@ TEST(AdaptiveTest, RandomJobsAreLegalNeverWorseThanNaiveAndAtLeastTheBound) {
     ASSERT_TRUE(Validate(*plan).ok()) << where << ": " << Validate(*plan);
     EXPECT_LE(LowerBound(*job), *plan->period) << where;
     EXPECT_TRUE(ComputeFigures(*plan)->certified) << where;
-    if (request.effort == Effort::kOnline) continue;
-    if (const StatusOr<Order> naive = MakeNaive(*job); naive.ok()) {
-      EXPECT_LE(*plan->period, EvaluateOrder(*job, *naive).period) << where;
-    }
+    request.method = Method::kNaive;
+    const StatusOr<Plan> naive = MakePlan(request);
+    ASSERT_TRUE(naive.ok()) << where << ": " << naive.status();
+    EXPECT_LE(*plan->period, *naive->period) << where;
+    const StatusOr<Order> in_its_place = MakeNaive(*job);  // with the request's options
+    ASSERT_TRUE(in_its_place.ok()) << where << ": " << in_its_place.status();
+    const Ticks period = EvaluateOrder(*job, *in_its_place).period;
+    EXPECT_LE(*plan->period, period) << where;
+    EXPECT_LE(period, *naive->period) << where;
+    EXPECT_LE(NaiveLowerBound(*job), period) << where;
   }
 }
 

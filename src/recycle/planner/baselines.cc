@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <queue>
 #include <set>
 #include <utility>
@@ -12,6 +13,25 @@ namespace recycle {
 namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
+
+// The shortest durations of a stage's live workers: of F, of what the stage before waits for (I, or
+// B when coupled), and of the W that then remains.
+struct Fastest {
+  Ticks forward = std::numeric_limits<Ticks>::max();
+  Ticks backward = std::numeric_limits<Ticks>::max();
+  Ticks weight = std::numeric_limits<Ticks>::max();
+};
+
+Fastest FastestOf(const FlatJob& job, int stage) {
+  Fastest fastest;
+  for (const int k : job.live[At(stage)]) {
+    const auto& own = job.durations[At(stage * job.num_pipelines + k)];
+    fastest.forward = std::min(fastest.forward, own[0]);
+    fastest.backward = std::min(fastest.backward, own[job.decoupled ? 1 : 3]);
+    fastest.weight = std::min(fastest.weight, job.decoupled ? own[2] : 0);
+  }
+  return fastest;
+}
 
 // The event-driven dispatch of naive re-routing.
 class NaiveSimulation {
@@ -110,19 +130,16 @@ class NaiveSimulation {
 
   void StartBackward(Worker& worker, int slot, int stage, const std::array<Ticks, 4>& durations) {
     worker.busy = true;
-    Ticks sent = now_ + durations[3];
-    Ticks end = sent;
     if (job_.decoupled) {
       order_.ops.push_back(Order::Op(slot, ActionKind::kBackwardInput));
       order_.ops.push_back(Order::Op(slot, ActionKind::kBackwardWeight));
-      sent = now_ + durations[1];
-      end = sent + durations[2];
     } else {
       order_.ops.push_back(Order::Op(slot, ActionKind::kBackward));
     }
+    const Ticks end = now_ + durations[3];
     events_.push({end, EventType::kBackwardDone, slot});
     if (stage > 0) {
-      events_.push({sent + job_.send_backward[At(stage - 1)], EventType::kBackwardHere, slot - 1});
+      events_.push({end + job_.send_backward[At(stage - 1)], EventType::kBackwardHere, slot - 1});
     }
   }
 
@@ -167,6 +184,32 @@ StatusOr<Order> MakeOneFOneB(const FlatJob& job) {
 }
 
 StatusOr<Order> MakeNaive(const FlatJob& job) { return NaiveSimulation(job).Run(); }
+
+Ticks NaiveLowerBound(const FlatJob& job) {
+  const Fastest first = FastestOf(job, 0);
+  const Ticks step = job.stages[0].all_reduce + job.stages[0].optimizer;
+  Ticks bound = 0;
+  Ticks way = 0;  // from stage 0's first F to stage i's, and from stage i's last I to stage 0's
+  for (int i = 0; i < job.num_stages; ++i) {
+    if (i > 0) {
+      const Fastest before = FastestOf(job, i - 1);
+      way += before.forward + before.backward + job.send_forward[At(i - 1)] +
+             job.send_backward[At(i - 1)];
+    }
+    const std::vector<int>& live = job.live[At(i)];
+    const int orphans = job.micro_batches * (job.num_pipelines - static_cast<int>(live.size()));
+    for (std::size_t p = 0; p < live.size(); ++p) {
+      const auto& own = job.durations[At(i * job.num_pipelines + live[p])];
+      const Ticks load = job.micro_batches + orphans / static_cast<int>(live.size()) +
+                         (static_cast<int>(p) < orphans % static_cast<int>(live.size()) ? 1 : 0);
+      const Ticks after_input = job.decoupled ? own[2] : 0;
+      const Ticks each = own[0] + (job.decoupled ? own[1] + own[2] : own[3]);
+      const Ticks to_last_input = load * each - after_input;
+      bound = std::max(bound, way + to_last_input + (i > 0 ? first.weight : after_input) + step);
+    }
+  }
+  return bound;
+}
 
 std::vector<std::int32_t> RoundRobinAssignment(const FlatJob& job) {
   std::vector<std::int32_t> pipeline(At(job.num_slots()), -1);

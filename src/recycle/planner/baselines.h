@@ -23,9 +23,15 @@ StatusOr<Order> MakeOneFOneB(const FlatJob& job);
 
 // Orphan number r of a stage (counted over dead pipelines in order, then m) goes to live peer r mod
 // live; event-driven: an idle worker takes the ready B with the least (m, k), else the ready F with
-// the least (m, k) if one more micro-batch fits. A coupled job gets B, a decoupled one I and W at
-// once after another. Error: kFailedPrecondition if it deadlocks within the capacities.
+// the least (m, k) if one more micro-batch fits. A coupled job gets B, a decoupled one I and W in
+// its place, in the same order, so that it is never slower. One stage per worker. Error:
+// kFailedPrecondition if it deadlocks within the capacities.
 StatusOr<Order> MakeNaive(const FlatJob& job);
+
+// A period that the order of MakeNaive cannot beat, without making it: what a plan that is as short
+// is compared with at no cost. A worker's last I comes after all its other work, and then has its
+// way back to stage 0.
+Ticks NaiveLowerBound(const FlatJob& job);
 
 // The assignment of MakeNaive, by slot.
 std::vector<std::int32_t> RoundRobinAssignment(const FlatJob& job);

@@ -67,12 +67,22 @@ TEST(GeneratorsTest, InterleavedMeetsItsClosedForm) {
   EXPECT_THAT(std::string(MakePlan(odd).status().message()), HasSubstr("multiple of pp = 4"));
 }
 
-// The V placement needs no bubbles beyond 1F1B's memory.
-TEST(GeneratorsTest, ZbVBeatsZbH1AtTheSameMemory) {
-  const PlanRequest request = VirtualRequest(1, 4, 8, 2, Placement::kV, "4");
-  const double period = PeriodOf(request, Method::kZbV);
-  EXPECT_LE(period, 2 * (3 * 8 + 4 - 1));
-  EXPECT_GE(period, 2 * 3 * 8);
+// The V placement has no bubbles within 1F1B's memory, where ZB-H1 has PP - 1.
+TEST(GeneratorsTest, ZbVMeetsItsClosedForm) {
+  for (const auto& [pp, m] :
+       {std::pair(1, 2), {2, 3}, {4, 7}, {4, 8}, {5, 30}, {8, 32}, {16, 32}}) {
+    const PlanRequest request = VirtualRequest(2, pp, m, 2, Placement::kV, std::to_string(pp));
+    EXPECT_EQ(PeriodOf(request, Method::kZbV), 2 * 3 * m) << pp << " " << m;
+  }
+}
+
+// Too few micro-batches for its warm-up, and times for which it was not made.
+TEST(GeneratorsTest, ZbVTakesAnyJob) {
+  for (const auto& [pp, m] : {std::pair(4, 1), {4, 2}, {3, 4}, {6, 10}}) {
+    PlanRequest request = VirtualRequest(1, pp, m, 2, Placement::kV, std::to_string(pp));
+    for (StageCosts& stage : request.costs.stages) stage.backward_input += kTicksPerUnit / 20;
+    EXPECT_GE(PeriodOf(request, Method::kZbV), 2 * 3.05 * m) << pp << " " << m;
+  }
 }
 
 TEST(GeneratorsTest, VirtualStagesSurviveFailures) {

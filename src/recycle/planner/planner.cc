@@ -10,6 +10,7 @@
 
 #include "recycle/planner/adaptive.h"
 #include "recycle/planner/baselines.h"
+#include "recycle/planner/best_order.h"
 #include "recycle/planner/exact.h"
 #include "recycle/planner/flat_job.h"
 #include "recycle/planner/interleaved.h"
@@ -83,9 +84,10 @@ Status CheckMethod(const PlanRequest& request) {
   return OkStatus();
 }
 
-// The V placement's schedule: the template search on one pipeline, for every pipeline. Where no
-// capacity is stated it keeps to 1F1B's peak, PP micro-batches, as the method promises.
-StatusOr<Order> MakeZbV(FlatJob job) {
+// The V placement's schedule: the handcrafted one, or, where times are not equal, what the template
+// search finds on one pipeline if that is shorter. Where no capacity is stated it keeps to 1F1B's
+// peak, PP micro-batches, as the method promises.
+StatusOr<Order> MakeBestZbV(FlatJob job) {
   for (int column = 0; column < job.num_columns; ++column) {
     double whole = 0;
     for (int stage = 0; stage < job.num_stages; ++stage) {
@@ -95,9 +97,15 @@ StatusOr<Order> MakeZbV(FlatJob job) {
     double& capacity = job.capacity[static_cast<std::size_t>(column)];
     if (std::isinf(capacity)) capacity = job.num_columns * whole * kCapacitySlack;
   }
-  RC_ASSIGN_OR_RETURN(const PipelineTemplate single,
-                      MakeTemplate(job, job.micro_batches, TemplateEffort::kFull));
-  return ExpandTemplate(job, single.order);
+  BestOrder best(job);
+  if (const StatusOr<Order> handcrafted = MakeZbV(job); handcrafted.ok()) best.Offer(*handcrafted);
+  if (!best.AtBound()) {
+    const StatusOr<PipelineTemplate> single =
+        MakeTemplate(job, job.micro_batches, TemplateEffort::kFull);
+    if (single.ok()) best.Offer(ExpandTemplate(job, single->order));
+    if (!best.best().has_value()) return single.status();
+  }
+  return best.best()->order;
 }
 
 // The order of a method that makes one without timing it.
@@ -116,7 +124,7 @@ StatusOr<Order> MakeOrder(const PlanRequest& request, const FlatJob& job) {
     case Method::kZbH2:
       return MakeZbH2(job);
     case Method::kZbV:
-      return MakeZbV(job);
+      return MakeBestZbV(job);
     case Method::kAdaptive:
     case Method::kExact:
       break;

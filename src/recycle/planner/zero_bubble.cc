@@ -1,6 +1,7 @@
 #include "recycle/planner/zero_bubble.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "recycle/planner/fault_free.h"
@@ -29,7 +30,72 @@ std::vector<PipelineAction> ZeroBubbleSequence(int stage, int micro_batches, int
   return sequence;
 }
 
+// The actions of worker column `column` in ZB-V: counts what it has started of each kind at its
+// lower (0) and upper (1) stage.
+class VSequence {
+ public:
+  VSequence(int column, int num_columns, int micro_batches)
+      : column_(column), num_columns_(num_columns), micro_batches_(micro_batches) {}
+
+  std::vector<PipelineAction> Make() && {
+    const int down = num_columns_ - column_;  // columns from here on
+    // Shorter iterations than the warm-up are longer ones without the micro-batches they lack.
+    const int total = std::max(micro_batches_, 2 * num_columns_ - 1);
+    for (int n = 0; n < 2 * down - 1; ++n) Forward(0);
+    for (int n = 0; n < column_; ++n) {
+      Forward(1);
+      Forward(0);
+    }
+    for (int n = 0; n < down; ++n) Whole();
+    while (forwards_[1] < total) {
+      if (forwards_[0] < total) Forward(0);
+      Input(0);
+      Weight(0);
+      Whole();
+    }
+    for (int n = 0; n < column_; ++n) {
+      Input(0);
+      Input(1);
+    }
+    for (int n = 0; n < down; ++n) {
+      Input(0);
+      Weight(0);
+    }
+    while (weights_[1] < total) Weight(1);
+    while (weights_[0] < total) Weight(0);
+    return std::move(sequence_);
+  }
+
+ private:
+  void Add(ActionKind kind, int upper, int m) {
+    if (m >= micro_batches_) return;
+    sequence_.push_back({kind, upper == 0 ? column_ : 2 * num_columns_ - 1 - column_, m});
+  }
+  void Forward(int upper) { Add(ActionKind::kForward, upper, forwards_[upper]++); }
+  void Input(int upper) { Add(ActionKind::kBackwardInput, upper, inputs_[upper]++); }
+  void Weight(int upper) { Add(ActionKind::kBackwardWeight, upper, weights_[upper]++); }
+  void Whole() {
+    Forward(1);
+    Input(1);
+    Weight(1);
+  }
+
+  const int column_;
+  const int num_columns_;
+  const int micro_batches_;
+  int forwards_[2] = {0, 0};
+  int inputs_[2] = {0, 0};
+  int weights_[2] = {0, 0};
+  std::vector<PipelineAction> sequence_;
+};
+
 }  // namespace
+
+StatusOr<Order> MakeZbV(const FlatJob& job) {
+  return MakeFaultFree(job, "zb-v", [&](int column) {
+    return VSequence(column, job.num_columns, job.micro_batches).Make();
+  });
+}
 
 StatusOr<Order> MakeZbH1(const FlatJob& job) {
   return MakeFaultFree(job, "zb-h1", [&](int stage) {
