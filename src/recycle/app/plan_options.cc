@@ -42,11 +42,17 @@ void AddJobOptions(CLI::App& command, PlanArguments& arguments) {
               "Durations, e.g. F=1,I=1,W=1,send=0,opt=0,allreduce=0; deferred=1 is the share of "
               "an activation kept from I to W")
           ->type_name("COSTS");
+  CLI::Option* profile =
+      command
+          .add_option("--profile", arguments.profile,
+                      "Costs from a file: the object `costs` of a plan file, a plan file, or "
+                      "Parcae's layer profiles (then --model names the entry)")
+          ->type_name("FILE")
+          ->excludes(cost);
   command
-      .add_option("--profile", arguments.profile,
-                  "Costs per stage from a file: the object `costs` of a plan file, or a plan file")
-      ->type_name("FILE")
-      ->excludes(cost);
+      .add_option("--model", arguments.model, "The entry of --profile, such as gpt-2_mbs2_seq1024")
+      ->type_name("NAME")
+      ->needs(profile);
   command
       .add_option("--memory-cap", arguments.memory_cap,
                   "Micro-batches a worker may hold: a number, 1f1b (PP - i at stage i), or none; "
@@ -94,9 +100,9 @@ void AddFailureOptions(CLI::App& command, PlanArguments& arguments) {
                       "Expand a plan of this table file, with --failures or --failed")
           ->type_name("FILE")
           ->excludes(all);
-  for (const char* job :
-       {"--dp", "--pp", "--microbatches", "--tp", "--slow", "--cost", "--profile", "--memory-cap",
-        "--method", "--no-decouple", "--no-stagger", "--virtual", "--affinity", "--normalize"}) {
+  for (const char* job : {"--dp", "--pp", "--microbatches", "--tp", "--slow", "--cost", "--profile",
+                          "--model", "--memory-cap", "--method", "--no-decouple", "--no-stagger",
+                          "--virtual", "--affinity", "--normalize"}) {
     table->excludes(command.get_option(job));  // the table knows its job
   }
   for (const char* single : {"--out", "--trace", "--html", "--text", "--export"}) {

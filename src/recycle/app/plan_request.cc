@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "recycle/app/memory_cap.h"
 #include "recycle/app/numbers.h"
-#include "recycle/plan/costs_json.h"
+#include "recycle/app/profile_file.h"
 #include "recycle/plan/nearest.h"
 #include "recycle/planner/cost_options.h"
 
@@ -76,24 +76,32 @@ StatusOr<CostProfile> CostsOfText(const std::string& text, const Parallelism& pa
   return costs;
 }
 
-// The costs of a profile file, one entry per worker of a pipeline, spread over its virtual stages.
-StatusOr<CostProfile> CostsOfProfile(const std::string& path, const Parallelism& parallel) {
-  StatusOr<CostProfile> costs = ReadProfileFile(path);
-  if (!costs.ok()) return Named("--profile", costs.status());
-  if (costs->stages.size() != static_cast<std::size_t>(parallel.pipeline)) {
+// The costs of a profile file: one entry per stage, or one per worker of a pipeline, which is
+// spread over its virtual stages.
+StatusOr<CostProfile> CostsOfProfile(const PlanArguments& arguments, const Parallelism& parallel) {
+  const StatusOr<JobProfile> profile =
+      ReadJobProfile(arguments.profile, arguments.model, parallel.num_stages());
+  if (!profile.ok()) return Named("--profile", profile.status());
+  const auto entries = static_cast<int>(profile->costs.stages.size());
+  if (entries == parallel.num_stages()) return profile->costs;
+  if (entries != parallel.pipeline) {
+    const std::string per_stage =
+        parallel.virtual_stages == 1
+            ? ""
+            : fmt::format(" ({}) or per stage ({})", parallel.pipeline, parallel.num_stages());
     return absl::InvalidArgumentError(fmt::format(
         "--profile: {} has costs of {} stages, but --pp is {}, and a profile has one entry per "
-        "worker of a pipeline; the nearest valid choice is --pp {}",
-        path, costs->stages.size(), parallel.pipeline, costs->stages.size()));
+        "worker of a pipeline{}; the nearest valid choice is --pp {}",
+        arguments.profile, entries, parallel.pipeline, per_stage, entries));
   }
-  costs = SpreadOverVirtualStages(*costs, parallel);
+  StatusOr<CostProfile> costs = SpreadOverVirtualStages(profile->costs, parallel);
   if (!costs.ok()) return Named("--profile", costs.status());
   return costs;
 }
 
 StatusOr<CostProfile> CostsOf(const PlanArguments& arguments, const Parallelism& parallel) {
   const bool profiled = !arguments.profile.empty();
-  RC_ASSIGN_OR_RETURN(CostProfile costs, profiled ? CostsOfProfile(arguments.profile, parallel)
+  RC_ASSIGN_OR_RETURN(CostProfile costs, profiled ? CostsOfProfile(arguments, parallel)
                                                   : CostsOfText(arguments.cost, parallel));
   if (arguments.memory_cap.empty()) return costs;
   RC_ASSIGN_OR_RETURN(const MemoryCap cap, ParseMemoryCap(arguments.memory_cap, "--memory-cap",

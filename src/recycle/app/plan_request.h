@@ -26,6 +26,7 @@ struct PlanArguments {
   std::optional<int> normalize;  // spread `failed`; the value: extra failures per stage allowed
   std::string cost;              // "F=1,I=1,W=1,send=0,opt=0,allreduce=0,deferred=1"
   std::string profile;           // a file with costs, instead of `cost`
+  std::string model;             // the entry of a file with layer profiles
   std::string memory_cap;        // absent: as the profile says, none without one
   std::string method = "adaptive";
   bool no_decouple = false;

@@ -7,12 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "recycle/app/memory_cap.h"
+#include "recycle/app/profile_file.h"
 #include "recycle/base/file.h"
-#include "recycle/plan/costs_json.h"
 #include "recycle/planner/cost_options.h"
 #include "recycle/simulator/memory_model.h"
 #include "recycle/simulator/model_table.h"
-#include "recycle/simulator/parcae_profile.h"
 #include "recycle/simulator/policies.h"
 #include "recycle/simulator/random_failures.h"
 #include "recycle/simulator/trace_file.h"
@@ -90,21 +89,18 @@ Status FillFromModel(const SimulateArguments& arguments, SimulationSetup& setup)
 
 Status FillFromProfile(const SimulateArguments& arguments, SimulationSetup& setup) {
   SimulatedJob& job = setup.job;
-  RC_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(arguments.profile));
-  const std::string file = fmt::format("profile {}", arguments.profile);
-  if (!IsParcaeProfile(text)) {
-    const StatusOr<CostProfile> costs = ProfileFromJson(text);
-    if (!costs.ok()) return Named(file, costs.status());
-    job.costs = *costs;
-    if (static_cast<int>(job.costs.stages.size()) == job.parallel.pipeline) return OkStatus();
+  const StatusOr<JobProfile> profile =
+      ReadJobProfile(arguments.profile, arguments.model, job.parallel.pipeline);
+  if (!profile.ok()) return Named("--profile", profile.status());
+  job.costs = profile->costs;
+  if (static_cast<int>(job.costs.stages.size()) != job.parallel.pipeline) {
     return absl::InvalidArgumentError(
-        fmt::format("--pp: {} is not the {} stages of {}; the nearest valid choice is {}",
-                    job.parallel.pipeline, job.costs.stages.size(), file, job.costs.stages.size()));
+        fmt::format("--pp: {} is not the {} stages of profile {}; the nearest valid choice is {}",
+                    job.parallel.pipeline, job.costs.stages.size(), arguments.profile,
+                    job.costs.stages.size()));
   }
-  const StatusOr<ProfiledModel> model =
-      ReadParcaeProfile(text, arguments.model, job.parallel.pipeline);
-  if (!model.ok()) return Named(file, model.status());
-  job.costs = model->costs;
+  const std::optional<ProfiledModel>& model = profile->model;
+  if (!model) return OkStatus();
   job.model = model->name;
   job.parameters = model->parameters;
   job.layers = model->layers;

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "recycle/base/file.h"
 #include "recycle/plan/json_text.h"
 
 namespace recycle {
@@ -125,14 +124,6 @@ StatusOr<CostProfile> ProfileFromJson(std::string_view json) {
     return CostsFromJson(JsonValue(document.at("costs"), "costs"));
   }
   return CostsFromJson(JsonValue(document, "profile"));
-}
-
-StatusOr<CostProfile> ReadProfileFile(const std::string& path) {
-  RC_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  StatusOr<CostProfile> costs = ProfileFromJson(text);
-  if (costs.ok()) return costs;
-  return Status(costs.status().code(),
-                fmt::format("{}: {}", path, std::string(costs.status().message())));
 }
 
 }  // namespace recycle

@@ -1,7 +1,7 @@
 // Costs as JSON: the object `costs` of a plan file (docs/PLAN_FORMAT.md), and profile files, which
 // hold the same object.
 //
-//   StatusOr<CostProfile> costs = ReadProfileFile("profile.json");
+//   StatusOr<CostProfile> costs = ProfileFromJson(text);
 //
 // Strict, as plan_json.h: every error is kInvalidArgument with key, value and rule.
 #ifndef RECYCLE_PLAN_COSTS_JSON_H_
@@ -25,9 +25,6 @@ StatusOr<CostProfile> CostsFromJson(const JsonValue& value);
 // A profile is a `costs` object with one entry per worker of a pipeline, or an object with such a
 // member `costs`, like a plan file; its other members are not looked at.
 StatusOr<CostProfile> ProfileFromJson(std::string_view json);
-
-// The same from a file; errors name the path, kNotFound if it cannot be read.
-StatusOr<CostProfile> ReadProfileFile(const std::string& path);
 
 }  // namespace recycle
 

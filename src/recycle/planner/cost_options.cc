@@ -122,10 +122,11 @@ StatusOr<CostProfile> SpreadOverVirtualStages(const CostProfile& per_worker,
   }
   if (parallel.virtual_stages == 1) return per_worker;
   if (!AllEqual(per_worker.send_forward) || !AllEqual(per_worker.send_backward)) {
-    return absl::InvalidArgumentError(
-        "send_forward and send_backward must be the same at every boundary when a worker has "
-        "several "
-        "stages (hint: state one number)");
+    return absl::InvalidArgumentError(fmt::format(
+        "send_forward and send_backward must be one number where each entry is spread over a "
+        "worker's several stages, as they have more boundaries (hint: state one number, or give an "
+        "entry for each of the {} stages and a send for each of their {} boundaries)",
+        parallel.num_stages(), parallel.num_stages() - 1));
   }
   CostProfile profile;
   profile.unit = per_worker.unit;

@@ -124,9 +124,10 @@ StatusOr<ProfiledModel> ReadParcaeProfile(std::string_view text, std::string_vie
   model.micro_batch_size = std::max(1, MicroBatchSizeOf(model.name));
   model.parameters = first.parameters + model.layers * middle.parameters + last.parameters;
   if (stages > model.layers) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--pp: {} stages are more than the {} layers of {}; the nearest valid choice is {}", stages,
-        model.layers, model.name, model.layers));
+    return absl::InvalidArgumentError(
+        fmt::format("{} stages (--pp, times --virtual) are more than the {} layers of {}; the "
+                    "nearest valid choice is {}",
+                    stages, model.layers, model.name, model.layers));
   }
   for (int i = 0; i < stages; ++i) {
     Layer stage;
