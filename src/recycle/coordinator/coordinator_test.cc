@@ -150,6 +150,9 @@ std::string Text(const AnnounceParked& e) {
   return fmt::format("{} is parked after {} deaths", ToString(e.worker), e.deaths);
 }
 std::string Text(const AnnounceRefusal& e) { return "refused: " + e.reason; }
+std::string Text(const AnnounceShard& e) {
+  return fmt::format("shard {} of the checkpoint of iteration {}", e.shard.file, e.shard.version);
+}
 std::string Text(const EndJob& e) {
   constexpr const char* kHow[] = {"done", "stopped", "stage lost", "join timeout", "failed"};
   std::string text = fmt::format("end of the job: {} after {} iterations ({})",
