@@ -65,7 +65,52 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{"time_limit", {"--time-limit", "0"}, {"--time-limit: 0"}},
         BadPlan{"text_and_json", {"--text", "--json"}, {"--text", "--json"}},
         BadPlan{"unwritable", {"--out", "/proc/plan.json"}, {"/proc/plan.json"}},
-        BadPlan{"dp_twice", {"--dp", "4"}, {"--dp"}}),
+        BadPlan{"dp_twice", {"--dp", "4"}, {"--dp"}},
+        BadPlan{"zero_cap", {"--memory-cap", "0"}, {"--memory-cap is 0", "choice is 1"}},
+        BadPlan{"cost_twice", {"--cost", "F=1,F=2"}, {"--cost", "F=2", "second time"}},
+        BadPlan{"cost_overflow", {"--cost", "F=9000001"}, {"--cost", "9000001", "0 to 9000000"}},
+        BadPlan{"ticks_overflow",
+                {"--cost", "F=9e6,I=9e6,W=9e6", "--slow", "1:1=1e9"},
+                {"slowest worker 1e+09", "must stay below"}},
+        BadPlan{"slow_infinite", {"--slow", "1:1=inf"}, {"--slow: 1:1=inf"}},
+        BadPlan{"slow_huge", {"--slow", "1:1=1e308"}, {"slowest worker 1e+308"}},
+        BadPlan{"slow_nowhere", {"--slow", "9:9=2"}, {"--slow: 9:9", "choice is 2:3"}},
+        BadPlan{"too_many_failures", {"--failures", "9"}, {"--failures: 9", "choice is 8"}},
+        BadPlan{"table_of_too_many", {"--all-failures", "9"}, {"--all-failures: 9", "choice is 8"}},
+        BadPlan{"negative_failures", {"--failures", "-1"}, {"--failures: -1", "choice is 0"}},
+        BadPlan{"negative_normalize",
+                {"--failed", "1:2", "--normalize=-1"},
+                {"--normalize: -1", "choice is 0"}},
+        BadPlan{"no_virtual_stages", {"--virtual", "0"}, {"--virtual: 0", "choice is 1"}},
+        BadPlan{
+            "zb_v_of_3", {"--method", "zb-v", "--virtual", "3"}, {"stages are 3", "choice is 2"}},
+        BadPlan{"interleaved_of_1",
+                {"--method", "interleaved", "--virtual", "1"},
+                {"stages are 1", "choice is 2"}},
+        BadPlan{"interleaved_remainder",
+                {"--method", "interleaved"},
+                {"micro-batches are 6", "multiple of pp = 4", "choice is 8"}},
+        BadPlan{"naive_of_2",
+                {"--method", "naive", "--virtual", "2"},
+                {"stages are 2", "method naive", "choice is 1"}},
+        BadPlan{"zb_coupled", {"--method", "zb-h1", "--no-decouple"}, {"zb-h1", "--no-decouple"}},
+        BadPlan{"exact_too_large", {"--method", "exact"}, {"216 actions", "choice is", "adaptive"}},
+        BadPlan{"gpipe_with_failures",
+                {"--method", "gpipe", "--failures", "2"},
+                {"method is gpipe", "2 workers", "choice is adaptive"}},
+        BadPlan{"table_of_gpipe",
+                {"--all-failures", "2", "--method", "gpipe"},
+                {"method is gpipe", "plan table"}},
+        BadPlan{"table_of_virtual",
+                {"--all-failures", "2", "--virtual", "2"},
+                {"stages are 2", "choice is 1"}},
+        BadPlan{"table_with_slow",
+                {"--all-failures", "2", "--slow", "1:1=2"},
+                {"1 are slow", "--slow"}},
+        BadPlan{"profile_is_a_folder", {"--profile", "/proc"}, {"--profile", "'/proc'", "folder"}},
+        BadPlan{"csv_with_failure",
+                {"--export", "torch-csv", "--failures", "1"},
+                {"1 failures", "--failures"}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(PlanCommandTest, PlanSizesAreChecked) {
@@ -288,6 +333,47 @@ TEST(PlanCommandTest, ATableIsPrintedKeptAndExpanded) {
   EXPECT_EQ(RunWords({"check", file}).code, 0);
   ExpectRefused({"plan", "--table", table, "--failures", "4"}, {"--failures: 4", "choice is 3"});
   ExpectRefused({"plan", "--table", table, "--dp", "4"}, {"--table", "--dp"});
+}
+
+// A table is what it was made for, whole, or it is refused with its name and what is wrong.
+TEST(PlanCommandTest, ATableOfAnotherJobOrCutOffIsRefused) {
+  const std::string folder = ::testing::TempDir() + "/plan_command_test_bad_table";
+  const std::string file = folder + "/table.json";
+  const auto table = [&](const std::string& cost) {
+    EXPECT_EQ(RunWords({"plan", "--dp", "3", "--pp", "2", "--microbatches", "4", "--all-failures",
+                        "2", "--out-dir", folder, "--cost", cost})
+                  .code,
+              0);
+    std::ifstream stream(file);
+    return std::string((std::istreambuf_iterator<char>(stream)), {});
+  };
+  const auto refused = [&](const std::string& text, const Words& parts) {
+    std::ofstream(file) << text;
+    ExpectRefused({"plan", "--table", file, "--failures", "1"}, parts);
+  };
+  const std::string other = table("F=2");
+  const std::string text = table("F=1");
+  const nlohmann::json whole = nlohmann::json::parse(text);
+  for (std::size_t length = 0; length + 2 < text.size(); length += 97) {
+    refused(text.substr(0, length), {file, "not JSON"});
+  }
+  nlohmann::json mixed = whole;
+  mixed["job"] = nlohmann::json::parse(other).at("job");
+  refused(mixed.dump(), {file, "job_hash", "make the table again"});
+  mixed = whole;
+  mixed["templates"] = nlohmann::json::parse(other).at("templates");
+  refused(mixed.dump(), {file, "period", "make the table again"});
+  mixed = whole;
+  mixed["format"] = "recycle-plan-table/9";
+  refused(mixed.dump(), {file, "recycle-plan-table/9", "recycle-plan-table/1"});
+  mixed = whole;
+  mixed["templates"][0]["policy"][3] = 7;
+  refused(mixed.dump(), {file, "policy"});
+  mixed = whole;
+  mixed["max_failures"] = 5;
+  refused(mixed.dump(), {file, "failures is 5", "choice is 4"});
+  std::ofstream(file) << text;
+  EXPECT_EQ(RunWords({"plan", "--table", file, "--failures", "1"}).code, 0);
 }
 
 TEST(PlanCommandTest, EveryMethodAnswersWithALegalPlan) {

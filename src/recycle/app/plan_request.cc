@@ -175,6 +175,7 @@ StatusOr<PlanRequest> PlanRequestOf(const PlanArguments& arguments) {
       .placement = request.method == Method::kZbV ? Placement::kV : Placement::kInterleaved};
   request.micro_batches = arguments.microbatches;
   request.options = {.decoupled = !arguments.no_decouple, .staggered = !arguments.no_stagger};
+  RC_RETURN_IF_ERROR(CheckMethod(request));
   RC_ASSIGN_OR_RETURN(request.failed, ParsePlaces("--failed", arguments.failed, request.parallel));
   RC_ASSIGN_OR_RETURN(request.slow, ParseSlowWorkers(arguments.slow, request.parallel));
   for (const SlowWorker& slow : request.slow) {

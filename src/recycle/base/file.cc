@@ -7,8 +7,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 namespace recycle {
@@ -62,6 +64,10 @@ Status WriteFileAtomically(const std::string& path, std::string_view text) {
 }
 
 StatusOr<std::string> ReadWholeFile(const std::string& path) {
+  std::error_code unknown;  // then opening it fails as well
+  if (std::filesystem::is_directory(path, unknown)) {
+    return absl::NotFoundError(fmt::format("'{}' cannot be read: it is a folder", path));
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return absl::NotFoundError(fmt::format("'{}' cannot be read: {}", path, std::strerror(errno)));

@@ -36,7 +36,8 @@ bool IsEven(const FlatJob& job) {
 StatusOr<TimedOrder> BestOf(BestOrder& best) {
   if (best.best().has_value()) return *best.best();
   return absl::FailedPreconditionError(
-      "no plan: every candidate deadlocks within the capacities (hint: raise capacity_bytes)");
+      "no plan: every candidate deadlocks within the capacities; raise --memory-cap or "
+      "capacity_bytes");
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ class NaiveSimulation {
     }
     if (order_.ops.size() != job_.num_actions()) {
       return absl::FailedPreconditionError(
-          "no plan: naive re-routing deadlocks within the capacities (hint: --method adaptive)");
+          "no plan: naive re-routing deadlocks within the capacities; the nearest valid choice is "
+          "method adaptive");
     }
     return std::move(order_);
   }

@@ -1,6 +1,7 @@
 #include "recycle/planner/cost_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "recycle/plan/nearest.h"
 
 namespace recycle {
 namespace {
@@ -23,6 +26,20 @@ constexpr std::array<std::pair<std::string_view, double UniformCosts::*>, 7> kKe
     {"allreduce", &UniformCosts::all_reduce},
     {"deferred", &UniformCosts::deferred},
 }};
+
+std::vector<std::string_view> KeyNames() {
+  std::vector<std::string_view> names;
+  names.reserve(kKeys.size());
+  for (const auto& [name, member] : kKeys) names.push_back(name);
+  return names;
+}
+
+Status CheckPlacement(const Parallelism& parallel) {
+  if (parallel.placement != Placement::kV || parallel.virtual_stages == 2) return OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("virtual stages are {}, but placement v has 2; the nearest valid choice is 2",
+                  parallel.virtual_stages));
+}
 
 // The part of `whole` that virtual stage `index` of `count` gets: parts differ by a tick at most
 // and add up to the whole.
@@ -62,6 +79,7 @@ bool AllEqual(const std::vector<Ticks>& values) {
 
 StatusOr<UniformCosts> ParseUniformCosts(std::string_view text) {
   UniformCosts costs;
+  std::vector<std::string_view> seen;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
@@ -70,15 +88,21 @@ StatusOr<UniformCosts> ParseUniformCosts(std::string_view text) {
     const auto* entry = std::find_if(kKeys.begin(), kKeys.end(),
                                      [&](const auto& known) { return known.first == key; });
     if (entry == kKeys.end() || equals == std::string_view::npos) {
-      return absl::InvalidArgumentError(
-          fmt::format("cost '{}' must be key=value with a key of F, I, W, send, opt, allreduce, "
-                      "deferred (e.g. F=1,I=1.05,W=0.85,send=0.05)",
-                      item));
+      return absl::InvalidArgumentError(fmt::format(
+          "cost '{}' must be key=value with a key of {}; the nearest valid choice is {}=1", item,
+          fmt::join(KeyNames(), ", "), NearestName(key, KeyNames())));
     }
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("cost '{}' states {} a second time; name every key once", item, key));
+    }
+    seen.push_back(key);
     const std::optional<double> value = FiniteNumber(item.substr(equals + 1));
     if (!value.has_value() || *value < 0) {
       return absl::InvalidArgumentError(
-          fmt::format("cost '{}' must have a finite number, 0 or more, as its value", item));
+          fmt::format("cost '{}' must have a finite number, 0 or more, as its value; the nearest "
+                      "valid choice is {}={}",
+                      item, key, value.has_value() ? 0 : 1));
     }
     costs.*entry->second = *value;
   }
@@ -87,10 +111,12 @@ StatusOr<UniformCosts> ParseUniformCosts(std::string_view text) {
 
 StatusOr<CostProfile> MakeUniformProfile(const UniformCosts& costs, const Parallelism& parallel) {
   if (parallel.pipeline < 1 || parallel.virtual_stages < 1) {
-    return absl::InvalidArgumentError(
-        fmt::format("pp is {} and virtual stages {}, both must be at least 1", parallel.pipeline,
-                    parallel.virtual_stages));
+    return absl::InvalidArgumentError(fmt::format(
+        "pp is {} and virtual stages {}, but both must be at least 1; the nearest valid "
+        "choice is 1",
+        parallel.pipeline, parallel.virtual_stages));
   }
+  RC_RETURN_IF_ERROR(CheckPlacement(parallel));
   StageCosts stage;
   RC_ASSIGN_OR_RETURN(stage.forward, ToTicks(costs.forward, "F"));
   RC_ASSIGN_OR_RETURN(stage.backward_input, ToTicks(costs.backward_input, "I"));
@@ -114,18 +140,18 @@ StatusOr<CostProfile> MakeUniformProfile(const UniformCosts& costs, const Parall
 
 StatusOr<CostProfile> SpreadOverVirtualStages(const CostProfile& per_worker,
                                               const Parallelism& parallel) {
+  RC_RETURN_IF_ERROR(CheckPlacement(parallel));
   if (per_worker.stages.size() != static_cast<std::size_t>(parallel.pipeline)) {
     return absl::InvalidArgumentError(
-        fmt::format("costs have {} stages, must have {} (one per worker "
-                    "column; hint: profile the same pp)",
+        fmt::format("costs have {} stages, but must have {}, one per worker of a pipeline",
                     per_worker.stages.size(), parallel.pipeline));
   }
   if (parallel.virtual_stages == 1) return per_worker;
   if (!AllEqual(per_worker.send_forward) || !AllEqual(per_worker.send_backward)) {
     return absl::InvalidArgumentError(fmt::format(
         "send_forward and send_backward must be one number where each entry is spread over a "
-        "worker's several stages, as they have more boundaries (hint: state one number, or give an "
-        "entry for each of the {} stages and a send for each of their {} boundaries)",
+        "worker's several stages, as they have more boundaries; the nearest valid choice is one "
+        "number, or an entry for each of the {} stages and a send for each of their {} boundaries",
         parallel.num_stages(), parallel.num_stages() - 1));
   }
   CostProfile profile;

@@ -20,14 +20,16 @@ constexpr std::size_t kMostActions = 40;
 
 Status CheckSize(const FlatJob& job) {
   if (job.num_stages != job.num_columns) {
-    return absl::InvalidArgumentError(
-        "method exact has one stage a worker (hint: leave --virtual out, or use adaptive)");
+    return absl::InvalidArgumentError(fmt::format(
+        "virtual stages are {}, but method exact has one stage a worker; the nearest valid "
+        "choice is 1, or method adaptive",
+        job.num_stages / job.num_columns));
   }
   const std::size_t most = IsUnitTime(job) ? kMostUnitActions : kMostActions;
   if (job.num_actions() <= most) return OkStatus();
   return absl::InvalidArgumentError(fmt::format(
-      "the job has {} actions, method exact takes at most {} ({} with equal durations and "
-      "whole-number sends; hint: use adaptive)",
+      "the job has {} actions, but method exact takes at most {} ({} with equal durations and "
+      "whole-number sends); the nearest valid choice is method adaptive",
       job.num_actions(), kMostActions, kMostUnitActions));
 }
 

@@ -30,8 +30,8 @@ StatusOr<Order> MakeFaultFree(const FlatJob& job, std::string_view name,
   RC_ASSIGN_OR_RETURN(Order order, OrderFromSequences(job, sequences, std::move(pipeline)));
   if (FitsMemory(job, order)) return order;
   return absl::FailedPreconditionError(
-      fmt::format("no plan: {} holds more micro-batches than a stage's capacity_bytes allow (hint: "
-                  "raise --memory-cap or use --method adaptive)",
+      fmt::format("no plan: method {} holds more micro-batches than --memory-cap (capacity_bytes) "
+                  "allows; the nearest valid choice is method adaptive",
                   name));
 }
 

@@ -25,7 +25,13 @@ constexpr double kMaxJobTicks = 9e18 / 1024;
 Status Positive(int value, std::string_view name) {
   if (value >= 1) return OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("{} is {}, must be at least 1 (hint: give a positive number)", name, value));
+      fmt::format("{} is {}, but must be at least 1; the nearest valid choice is 1", name, value));
+}
+
+// So many micro-batches per pipeline fit the slot numbers; below 1 if dp and pp alone are too many.
+double MostMicroBatches(const Parallelism& parallel) {
+  return std::floor(static_cast<double>(kMaxSlots - 1) / parallel.data / parallel.pipeline /
+                    parallel.virtual_stages);
 }
 
 Status CheckSizes(const PlanRequest& request) {
@@ -37,16 +43,16 @@ Status CheckSizes(const PlanRequest& request) {
   RC_RETURN_IF_ERROR(Positive(request.micro_batches, "micro_batches"));
   if (parallel.placement == Placement::kV && parallel.virtual_stages != 2) {
     return absl::InvalidArgumentError(
-        fmt::format("placement v has {} virtual stages, must have 2 (hint: --virtual 2)",
+        fmt::format("virtual stages are {}, but placement v has 2; the nearest valid choice is 2",
                     parallel.virtual_stages));
   }
   const double slots = static_cast<double>(parallel.data) * request.micro_batches *
                        parallel.pipeline * parallel.virtual_stages;
   if (slots >= static_cast<double>(kMaxSlots)) {
-    return absl::InvalidArgumentError(
-        fmt::format("dp * micro_batches * stages is {:.3g}, must be below {} (hint: use fewer "
-                    "micro-batches)",
-                    slots, kMaxSlots));
+    return absl::InvalidArgumentError(fmt::format(
+        "dp * micro_batches * stages is {:.3g}, but must be below {}; the nearest valid "
+        "choice is {:.0f} micro-batches",
+        slots, kMaxSlots, MostMicroBatches(parallel)));
   }
   return OkStatus();
 }
@@ -73,8 +79,9 @@ Status CheckStage(const StageCosts& stage, std::size_t i) {
   RC_RETURN_IF_ERROR(CheckBytes(stage.deferred_bytes, "deferred_bytes", i));
   if (stage.deferred_bytes > stage.activation_bytes) {
     return absl::InvalidArgumentError(
-        fmt::format("deferred_bytes of stage {} is {}, must not be above its activation_bytes {} "
-                    "(hint: deferred_bytes is what is left of them after I)",
+        fmt::format("deferred_bytes of stage {} is {}, but must not be above its "
+                    "activation_bytes, of which it is what is left after I; the nearest valid "
+                    "choice is {}",
                     i, stage.deferred_bytes, stage.activation_bytes));
   }
   if (stage.capacity_bytes.has_value()) {
@@ -88,8 +95,8 @@ Status CheckCosts(const PlanRequest& request) {
   const auto num_stages = static_cast<std::size_t>(request.parallel.num_stages());
   if (costs.stages.size() != num_stages) {
     return absl::InvalidArgumentError(
-        fmt::format("costs have {} stages, must have {} (pp * virtual stages; hint: one entry per "
-                    "stage)",
+        fmt::format("costs have {} stages, but must have {}, one entry per stage (pp * virtual "
+                    "stages)",
                     costs.stages.size(), num_stages));
   }
   if (costs.send_forward.size() != num_stages - 1 || costs.send_backward.size() != num_stages - 1) {
@@ -118,11 +125,11 @@ Status CheckCosts(const PlanRequest& request) {
     total += static_cast<double>(stage.optimizer) + static_cast<double>(stage.all_reduce);
   }
   if (!(total < kMaxJobTicks)) {
-    return absl::InvalidArgumentError(
-        fmt::format("the durations of the whole job add up to {:.3g} {}, must stay below {:.3g} "
-                    "(hint: state the costs in a larger unit)",
-                    total / static_cast<double>(kTicksPerUnit), costs.unit,
-                    kMaxJobTicks / static_cast<double>(kTicksPerUnit)));
+    return absl::InvalidArgumentError(fmt::format(
+        "the durations of the whole job, its slowest worker {:g} times slower, add up to "
+        "{:.3g} {}, but must stay below {:.3g}; state the costs in a larger unit",
+        slowest, total / static_cast<double>(kTicksPerUnit), costs.unit,
+        kMaxJobTicks / static_cast<double>(kTicksPerUnit)));
   }
   return OkStatus();
 }
@@ -150,10 +157,11 @@ Status CheckPlaces(const PlanRequest& request) {
   for (const SlowWorker& entry : request.slow) {
     RC_RETURN_IF_ERROR(CheckPlace(entry.worker, request.parallel, "slow"));
     if (!std::isfinite(entry.factor) || entry.factor <= 0) {
-      return absl::InvalidArgumentError(fmt::format(
-          "slow factor of worker {} is {}, must be a finite number above 0 (hint: 1.5 = "
-          "half as long again)",
-          ToString(entry.worker), entry.factor));
+      return absl::InvalidArgumentError(
+          fmt::format("slow factor of worker {} is {}, but must be a finite number above 0, such "
+                      "as 1.5 for half "
+                      "as long again; the nearest valid choice is 1",
+                      ToString(entry.worker), entry.factor));
     }
     if (!slow.insert(entry.worker).second || failed.contains(entry.worker)) {
       return absl::InvalidArgumentError(
@@ -178,10 +186,10 @@ StatusOr<std::vector<double>> ColumnCapacities(const FlatJob& job) {
   }
   for (std::size_t column = 0; column < capacity.size(); ++column) {
     if (needed[column] > capacity[column]) {
-      return absl::InvalidArgumentError(
-          fmt::format("capacity_bytes of stage {} is {:g}, must hold one micro-batch's {:g} (hint: "
-                      "raise the capacity or use smaller micro-batches)",
-                      column, capacity[column], needed[column]));
+      return absl::InvalidArgumentError(fmt::format(
+          "capacity_bytes of stage {} is {:g}, but must hold one micro-batch; the nearest "
+          "valid choice is {:g}",
+          column, capacity[column], needed[column]));
     }
   }
   return capacity;

@@ -45,10 +45,13 @@ std::vector<PipelineAction> InterleavedSequence(const FlatJob& job, int column) 
 
 StatusOr<Order> MakeInterleaved(const FlatJob& job) {
   if (job.micro_batches % job.num_columns != 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "micro_batches is {}, must be a multiple of pp = {} for interleaved (hint: use {})",
-        job.micro_batches, job.num_columns,
-        (job.micro_batches / job.num_columns + 1) * job.num_columns));
+    return absl::InvalidArgumentError(
+        fmt::format("micro-batches are {}, but must be a multiple of pp = {} for method "
+                    "interleaved; the nearest "
+                    "valid choice is {}",
+                    job.micro_batches, job.num_columns,
+                    std::max(1, (job.micro_batches + job.num_columns / 2) / job.num_columns) *
+                        job.num_columns));
   }
   return MakeFaultFree(job, "interleaved",
                        [&](int column) { return InterleavedSequence(job, column); });

@@ -210,8 +210,11 @@ StatusOr<Plan> PlanForFailureCount(const PlanRequest& request, int failures) {
   RC_CHECK(request.failed.empty()) << "--failures chooses the places itself";
   const int most = request.parallel.num_workers() - request.parallel.pipeline;
   if (failures < 0 || failures > most) {
-    return absl::InvalidArgumentError(fmt::format(
-        "failures is {}, must be 0 to {} (hint: every stage needs a live worker)", failures, most));
+    return absl::InvalidArgumentError(
+        fmt::format("failures is {}, but must be 0 to {}, as every stage needs a live worker; the "
+                    "nearest valid "
+                    "choice is {}",
+                    failures, most, std::clamp(failures, 0, most)));
   }
   RC_ASSIGN_OR_RETURN(const FlatJob fault_free, MakeFlatJob(request));
   std::optional<Plan> best;

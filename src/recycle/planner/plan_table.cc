@@ -26,26 +26,29 @@ std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 Status CheckTableRequest(const PlanRequest& request, int max_failures) {
   if (request.method != Method::kAdaptive || request.affinity == Affinity::kStrict) {
-    return absl::InvalidArgumentError(
-        "a plan table is for method adaptive with pooled micro-batches (hint: leave --method and "
-        "--affinity out)");
+    return absl::InvalidArgumentError(fmt::format(
+        "method is {} with affinity {}, but a plan table is for method adaptive with "
+        "pooled micro-batches; the nearest valid choice is to leave both out",
+        MethodText(request.method), request.affinity == Affinity::kStrict ? "strict" : "pool"));
   }
   if (request.parallel.virtual_stages > 1) {
     return absl::InvalidArgumentError(
-        fmt::format("a plan table needs one stage a worker, virtual stages are {} (hint: leave "
-                    "--virtual out)",
+        fmt::format("virtual stages are {}, but a plan table needs one stage a worker; the nearest "
+                    "valid choice is 1",
                     request.parallel.virtual_stages));
   }
   if (!request.failed.empty() || !request.slow.empty()) {
     return absl::InvalidArgumentError(
-        "a plan table starts from a job without failures and stragglers (hint: leave --failed and "
-        "--slow out)");
+        fmt::format("{} workers have failed and {} are slow, but a plan table starts from a job "
+                    "without either; the nearest valid choice is to leave --failed and --slow out",
+                    request.failed.size(), request.slow.size()));
   }
   const int most = request.parallel.num_workers() - request.parallel.pipeline;
   if (max_failures < 0 || max_failures > most) {
     return absl::InvalidArgumentError(
-        fmt::format("failures is {}, must be 0 to {} (hint: every stage needs a live worker)",
-                    max_failures, most));
+        fmt::format("failures is {}, but must be 0 to {}, as every stage needs a live worker; the "
+                    "nearest valid choice is {}",
+                    max_failures, most, std::clamp(max_failures, 0, most)));
   }
   return OkStatus();
 }
@@ -212,7 +215,7 @@ StatusOr<PlanTable> PlanTable::FromJson(std::string_view json) {
   RC_ASSIGN_OR_RETURN(const JsonValue format, root.Get("format"));
   RC_ASSIGN_OR_RETURN(const std::string format_text, format.Text());
   if (format_text != fmt::format("{}{}", kFormatName, kFormatVersion)) {
-    return format.Refuse(fmt::format("must be {}{} (hint: make the table again with this version)",
+    return format.Refuse(fmt::format("must be {}{}; make the table again with this version",
                                      kFormatName, kFormatVersion));
   }
   RC_RETURN_IF_ERROR(root.Get("job").status());
@@ -224,7 +227,7 @@ StatusOr<PlanTable> PlanTable::FromJson(std::string_view json) {
   RC_ASSIGN_OR_RETURN(const JsonValue hash, root.Get("job_hash"));
   RC_ASSIGN_OR_RETURN(const std::string hash_text, hash.Text());
   if (hash_text != table.JobHash()) {
-    return hash.Refuse("must be the hash of the job in this file (hint: make the table again)");
+    return hash.Refuse("must be the hash of the job in this file; make the table again");
   }
   RC_ASSIGN_OR_RETURN(const JsonValue templates, root.Get("templates"));
   RC_ASSIGN_OR_RETURN(const std::vector<JsonValue> entries, templates.List());
@@ -255,10 +258,11 @@ Status PlanTable::RegenerateOrders() {
     RC_ASSIGN_OR_RETURN(Order order, RunRecipe(job_, entry.micro_batches, entry.recipe));
     const PlanFigures figures = EvaluateOrder(SinglePipeline(job_, entry.micro_batches), order);
     if (figures.period != entry.period || figures.makespan != entry.makespan) {
-      return absl::InvalidArgumentError(fmt::format(
-          "the template for {} failures per stage has period {} ticks, the table states {} "
-          "(hint: make the table again)",
-          entry.failures, figures.period, entry.period));
+      return absl::InvalidArgumentError(
+          fmt::format("the template for {} failures per stage has period {} ticks, but the table "
+                      "states {}; make "
+                      "the table again",
+                      entry.failures, figures.period, entry.period));
     }
     orders_.push_back(std::move(order));
   }
@@ -308,8 +312,9 @@ StatusOr<const PlanTable::Entry*> PlanTable::EntryFor(const FlatJob& job) const 
   }
   if (const Entry* entry = Find(most); entry != nullptr) return entry;
   return absl::OutOfRangeError(fmt::format(
-      "a stage has {} failures, the table was made for at most {} (hint: make it for more)", most,
-      entries_.back().failures));
+      "a stage has {} failures, but the table was made for at most {}; the nearest valid choice is "
+      "a table for {} failures",
+      most, entries_.back().failures, most * request_.parallel.pipeline));
 }
 
 StatusOr<Plan> PlanTable::Expand(const std::vector<WorkerId>& failed) const {

@@ -44,46 +44,6 @@ bool IsFaultFree(Method method) {
   return method != Method::kAdaptive && method != Method::kNaive && method != Method::kExact;
 }
 
-Status CheckMethod(const PlanRequest& request) {
-  if (IsFaultFree(request.method) && !request.failed.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("method {} is a fault-free schedule, and {} workers have failed (hint: use "
-                    "adaptive)",
-                    MethodText(request.method), request.failed.size()));
-  }
-  const Parallelism& parallel = request.parallel;
-  const bool is_v = parallel.virtual_stages == 2 && parallel.placement == Placement::kV;
-  const bool is_interleaved =
-      parallel.virtual_stages > 1 && parallel.placement == Placement::kInterleaved;
-  if (request.method == Method::kInterleaved && !is_interleaved) {
-    return absl::InvalidArgumentError(fmt::format(
-        "method interleaved has 2 or more interleaved stages a worker, virtual stages are "
-        "{} (hint: --virtual 2)",
-        parallel.virtual_stages));
-  }
-  if (request.method == Method::kZbV && !is_v) {
-    return absl::InvalidArgumentError(fmt::format(
-        "method zb-v has 2 stages a worker in placement v, virtual stages are {} (hint: "
-        "--virtual 2)",
-        parallel.virtual_stages));
-  }
-  if (parallel.virtual_stages > 1 && request.method != Method::kAdaptive &&
-      request.method != Method::kInterleaved && request.method != Method::kZbV) {
-    return absl::InvalidArgumentError(fmt::format(
-        "method {} has one stage a worker, and virtual stages are {} (hint: use adaptive, "
-        "interleaved or zb-v)",
-        MethodText(request.method), parallel.virtual_stages));
-  }
-  const bool needs_decoupling = request.method == Method::kZbH1 ||
-                                request.method == Method::kZbH2 || request.method == Method::kZbV;
-  if (needs_decoupling && !request.options.decoupled) {
-    return absl::InvalidArgumentError(
-        fmt::format("method {} runs I and W apart (hint: leave --no-decouple out)",
-                    MethodText(request.method)));
-  }
-  return OkStatus();
-}
-
 // The V placement's schedule: the handcrafted one, or, where times are not equal, what the template
 // search finds on one pipeline if that is shorter. Where no capacity is stated it keeps to 1F1B's
 // peak, PP micro-batches, as the method promises.
@@ -179,6 +139,48 @@ StatusOr<Affinity> ParseAffinity(std::string_view text) {
   if (text == "pool") return Affinity::kPool;
   if (text == "strict") return Affinity::kStrict;
   return absl::InvalidArgumentError(fmt::format("affinity '{}' must be pool or strict", text));
+}
+
+Status CheckMethod(const PlanRequest& request) {
+  if (IsFaultFree(request.method) && !request.failed.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("method is {}, a fault-free schedule, but {} workers have failed; the nearest "
+                    "valid choice is adaptive",
+                    MethodText(request.method), request.failed.size()));
+  }
+  const Parallelism& parallel = request.parallel;
+  const bool is_v = parallel.virtual_stages == 2 && parallel.placement == Placement::kV;
+  const bool is_interleaved =
+      parallel.virtual_stages > 1 && parallel.placement == Placement::kInterleaved;
+  if (request.method == Method::kInterleaved && !is_interleaved) {
+    return absl::InvalidArgumentError(fmt::format(
+        "virtual stages are {}, but method interleaved has 2 or more interleaved stages a worker; "
+        "the nearest valid choice is 2",
+        parallel.virtual_stages));
+  }
+  if (request.method == Method::kZbV && !is_v) {
+    return absl::InvalidArgumentError(fmt::format(
+        "virtual stages are {}, but method zb-v has 2 stages a worker, in placement v; the nearest "
+        "valid choice is 2",
+        parallel.virtual_stages));
+  }
+  if (parallel.virtual_stages > 1 && request.method != Method::kAdaptive &&
+      request.method != Method::kInterleaved && request.method != Method::kZbV) {
+    return absl::InvalidArgumentError(
+        fmt::format("virtual stages are {}, but method {} has one stage a worker; the nearest "
+                    "valid choice is 1, "
+                    "or method adaptive",
+                    parallel.virtual_stages, MethodText(request.method)));
+  }
+  const bool needs_decoupling = request.method == Method::kZbH1 ||
+                                request.method == Method::kZbH2 || request.method == Method::kZbV;
+  if (needs_decoupling && !request.options.decoupled) {
+    return absl::InvalidArgumentError(
+        fmt::format("method is {}, which runs I and W apart, but they are to stay one action; the "
+                    "nearest valid choice is to leave --no-decouple out",
+                    MethodText(request.method)));
+  }
+  return OkStatus();
 }
 
 StatusOr<Plan> MakePlan(const PlanRequest& request) {

@@ -71,10 +71,14 @@ struct PlanRequest {
   std::chrono::milliseconds time_limit{60'000};  // kExact only
 };
 
+// Whether the request's method exists for its virtual stages, options and failures: what MakePlan
+// looks at first, for callers whose costs depend on the stages. Error: kInvalidArgument.
+Status CheckMethod(const PlanRequest& request);
+
 // A legal plan with explicit step actions, its figures (makespan, period, lower_bound) and its
 // method. Errors: kInvalidArgument (the request makes no sense: the message has the value, the rule
-// and a hint), kFailedPrecondition ("no plan: stage 2 has no live worker", or no schedule within
-// the capacities), kDeadlineExceeded (kExact found nothing in its time).
+// and the nearest valid choice), kFailedPrecondition ("no plan: stage 2 has no live worker", or no
+// schedule within the capacities).
 StatusOr<Plan> MakePlan(const PlanRequest& request);
 
 // Period of fault-free 1F1B at the same costs, whatever the request's capacity, method, failures,

@@ -67,7 +67,7 @@ TEST(PlannerTest, BadRequestsAreErrorsThatSayWhatToDo) {
   request.failed = {At(1, 2)};
   request.method = Method::kGPipe;
   EXPECT_EQ(MakePlan(request).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(MakePlan(request).status().message()), HasSubstr("use adaptive"));
+  EXPECT_THAT(std::string(MakePlan(request).status().message()), HasSubstr("choice is adaptive"));
 
   request = MakeRequest(3, 4, 6);
   request.failed = {At(3, 0)};

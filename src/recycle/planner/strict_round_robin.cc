@@ -23,7 +23,8 @@ StatusOr<TimedOrder> MakeStrictRoundRobin(const FlatJob& job) {
   }
   if (best.best().has_value()) return *best.best();
   return absl::FailedPreconditionError(
-      "no plan: strict round-robin deadlocks within the capacities (hint: raise capacity_bytes)");
+      "no plan: strict round-robin deadlocks within the capacities; raise --memory-cap "
+      "or capacity_bytes");
 }
 
 }  // namespace recycle

@@ -24,8 +24,8 @@ std::string WorkerLine(const WorkerSchedule& schedule) {
 StatusOr<std::string> PlanToTorchCsv(const Plan& plan) {
   if (!plan.failed.empty()) {
     return absl::InvalidArgumentError(fmt::format(
-        "the plan has {} failures, torch-csv is for fault-free plans (hint: plan without "
-        "--failed)",
+        "the plan has {} failures, but torch-csv is for fault-free plans; the nearest valid choice "
+        "is a plan without --failed and --failures",
         plan.failed.size()));
   }
   std::string csv;
@@ -38,8 +38,8 @@ StatusOr<std::string> PlanToTorchCsv(const Plan& plan) {
       if (k == 0) first = line;
       if (line.empty() || line != first) {
         return absl::InvalidArgumentError(fmt::format(
-            "worker {}:{} runs other actions than worker 0:{}, torch-csv needs pipelines "
-            "that are alike (hint: plan with --dp 1 or --affinity strict)",
+            "worker {}:{} runs other actions than worker 0:{}, but torch-csv needs pipelines that "
+            "are alike; the nearest valid choice is --affinity strict, or --dp 1",
             k, column, column));
       }
     }

@@ -112,7 +112,7 @@ StatusOr<PipelineTemplate> MakeTemplate(const FlatJob& job, int micro_batches,
   if (book.empty()) {
     return absl::FailedPreconditionError(
         fmt::format("no plan: every policy deadlocks within the capacities for {} micro-batches a "
-                    "pipeline (hint: raise capacity_bytes)",
+                    "pipeline; raise --memory-cap or capacity_bytes",
                     micro_batches));
   }
   return PipelineTemplate{.micro_batches = micro_batches,
