@@ -35,6 +35,8 @@ struct JobOptions {
   bool tied = false;
   int agents = 1;
   int failure_timeout_ms = 2000;
+  int checkpoint_every = 0;
+  int checkpoint_keep = 2;
   std::string method = "adaptive";
   std::vector<std::string> inject = {};
   std::filesystem::path run_folder = {};    // absolute; empty: in the job's own folder

@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"reproducible_not_built",
                  {"--set", "train.reproducible=true"},
                  {"train.reproducible", "not built yet"}},
-        BadInput{"resume_not_built", {"--resume"}, {"--resume", "not built yet"}},
+        BadInput{"resume_of_nothing", {"--resume"}, {"no run folder"}},
         BadInput{"unknown_fault", {"--inject", "kill 1:1 at G"}, {"G", "F"}},
         BadInput{"fault_out_of_range", {"--inject", "kill 5:1 at F"}, {"5:1"}},
         BadInput{"fault_not_built", {"--inject", "corrupt 1:0 at W"}, {"not built yet"}},

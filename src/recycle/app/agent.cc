@@ -61,6 +61,11 @@ StatusOr<SpawnerLines> StartSpawner(const AgentArguments& arguments, const RunFo
   return SpawnerLines{.commands = commands[1], .reports = reports[0]};
 }
 
+// A line to the spawner, short enough to be one write: from any thread.
+void Command(const SpawnerLines& spawner, std::string_view word, WorkerId worker) {
+  WriteAll(spawner.commands, fmt::format("{} {}\n", word, ToString(worker)));
+}
+
 // Between the spawner and the coordinator, until the spawner is gone.
 class AgentLoop {
  public:
@@ -73,8 +78,6 @@ class AgentLoop {
   int TimeoutMs() const;
   void OnReport(const std::string& line);
   void OnExit(const SpawnerReport& report);
-  void Start(WorkerId worker) { WriteAll(spawner_.commands, "start " + ToString(worker) + "\n"); }
-
   const SpawnerLines spawner_;
   AgentClient& coordinator_;
   Respawns respawns_;
@@ -123,7 +126,9 @@ void AgentLoop::Run() {
   LineSplitter lines;
   char buffer[4096];
   for (;;) {
-    for (const WorkerId worker : respawns_.TakeDue(SystemClock().Now())) Start(worker);
+    for (const WorkerId worker : respawns_.TakeDue(SystemClock().Now())) {
+      Command(spawner_, "start", worker);
+    }
     pollfd ready[] = {{spawner_.reports, POLLIN, 0}};
     if (poll(ready, 1, TimeoutMs()) <= 0) continue;
     const ssize_t count = read(spawner_.reports, buffer, sizeof(buffer));
@@ -148,12 +153,13 @@ Status ServeAgent(const AgentArguments& arguments) {
   // The spawner first: this process has one thread until gRPC is touched.
   RC_ASSIGN_OR_RETURN(const SpawnerLines spawner, StartSpawner(arguments, folder));
   for (const WorkerId worker : WorkersOfAgent(config, arguments.agent)) {
-    WriteAll(spawner.commands, "start " + ToString(worker) + "\n");
+    Command(spawner, "start", worker);
   }
   RC_ASSIGN_OR_RETURN(
       const std::unique_ptr<AgentClient> coordinator,
-      AgentClient::Connect(arguments.address, AgentHello{.agent = arguments.agent, .pid = getpid()},
-                           kConnectTimeout));
+      AgentClient::Connect(
+          arguments.address, AgentHello{.agent = arguments.agent, .pid = getpid()}, kConnectTimeout,
+          [&](const StartExecutor& command) { Command(spawner, "restart", command.worker); }));
   AgentLoop(spawner, *coordinator, RespawnDelay(config)).Run();
   return absl::UnavailableError(
       fmt::format("the spawner of agent {} ended; its log is {}", arguments.agent,

@@ -98,6 +98,17 @@ void CheckpointCommitter::GiveUpBefore(int iteration) {
   }
 }
 
+void CheckpointCommitter::StartOver(int iteration) {
+  pending_.clear();
+  losses_.erase(losses_.upper_bound(iteration), losses_.end());
+  newest_ = iteration;
+}
+
+void CheckpointCommitter::Wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return orders_.empty() && !committing_; });
+}
+
 void CheckpointCommitter::Finish() {
   {
     const std::lock_guard lock(mutex_);
@@ -114,10 +125,13 @@ void CheckpointCommitter::Loop() {
     if (orders_.empty()) return;
     const Order order = std::move(orders_.front());
     orders_.pop();
+    committing_ = true;
     lock.unlock();
     Report(Carry(order));
     wake_();
     lock.lock();
+    committing_ = false;
+    changed_.notify_all();
   }
 }
 

@@ -62,7 +62,13 @@ class CheckpointCommitter {
   // `iteration` (from 1) is done, with this loss.
   void OnIteration(int iteration, double loss);
 
-  // Finishes the commits that have begun; nothing begins any more.
+  // The job has gone back to `iteration`, whose checkpoint is there: whatever came of later ones is
+  // void.
+  void StartOver(int iteration);
+
+  // Waits for the commits that have begun.
+  void Wait();
+  // The same, and nothing begins any more.
   void Finish();
   std::vector<Result> TakeResults();
 
@@ -99,6 +105,7 @@ class CheckpointCommitter {
   std::condition_variable changed_;
   std::queue<Order> orders_;
   std::vector<Result> results_;
+  bool committing_ = false;
   bool finishing_ = false;
   std::thread thread_;  // last
 };

@@ -41,4 +41,11 @@ Status CheckIdentity(const std::map<std::string, std::string>& checkpoint,
   return OkStatus();
 }
 
+Status CheckIterations(int iteration, const JobConfig& config) {
+  if (iteration <= config.train.iterations) return OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "train.iterations is {}, but the checkpoint is that of iteration {}; use {} or more",
+      config.train.iterations, iteration, iteration));
+}
+
 }  // namespace recycle

@@ -21,6 +21,9 @@ std::map<std::string, std::string> CheckpointIdentity(const JobConfig& config,
 Status CheckIdentity(const std::map<std::string, std::string>& checkpoint,
                      const std::map<std::string, std::string>& job);
 
+// Error: kInvalidArgument if the job of `config` ends before `iteration`, a checkpoint's.
+Status CheckIterations(int iteration, const JobConfig& config);
+
 }  // namespace recycle
 
 #endif  // RECYCLE_APP_CHECKPOINT_IDENTITY_H_

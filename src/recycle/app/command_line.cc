@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "recycle/app/check_command.h"
+#include "recycle/app/checkpoint_command.h"
 #include "recycle/app/config_command.h"
 #include "recycle/app/option_checks.h"
 #include "recycle/app/plan_command.h"
@@ -28,12 +29,14 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  recycle train examples/first-light.yaml            train a small GPT, lose a worker, go on\n"
     "  recycle train job.yaml --inject \"kill 1:1 at F of iteration 5\"\n"
+    "  recycle train job.yaml --run-dir runs/NAME --resume    go on from its newest checkpoint\n"
     "  recycle train job.yaml --dry-run                   memory per worker and the plan\n"
     "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --text\n"
     "  recycle check plan.json                            is this plan legal, how fast is it\n"
     "  recycle simulate --help                            what failures cost, under which system\n"
     "  recycle config --defaults > job.yaml               a job file with every key explained\n"
     "  recycle status --run-dir runs/NAME                 ask a running job\n"
+    "  recycle checkpoint verify runs/NAME                are its checkpoints undamaged\n"
     "  recycle join runs/NAME 1:1                         come back as worker 1:1\n"
     "\n"
     "`recycle COMMAND --help` explains a command. A worker is written pipeline:stage, as in 1:2.\n"
@@ -48,14 +51,15 @@ constexpr const char* kTrainFooter =
     "A fault: WHAT TARGET at POINT[ of iteration N][ on ACTION][ for SECONDSs]\n"
     "  WHAT    kill, stop, slow xN, drop, diskfull\n"
     "  TARGET  a worker 1:2, stage 1, agent 0, all, coordinator, link 0:0-0:1\n"
-    "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, heartbeat,\n"
+    "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, "
+    "heartbeat,\n"
     "          checkpoint (docs/CLI.md has more)\n"
     "The run folder keeps the losses (metrics.jsonl), what happened (events.jsonl), every action "
     "as\n"
     "executed (trace.json, opens in Perfetto), the plans, and summary.json.";
 
 // Words of commands that exist in the design but not yet in the program.
-constexpr std::array<std::string_view, 3> kPlannedCommands = {"profile", "chaos", "checkpoint"};
+constexpr std::array<std::string_view, 2> kPlannedCommands = {"profile", "chaos"};
 
 // The arguments of all commands and what the chosen one returned.
 struct Invocation {
@@ -70,6 +74,7 @@ struct Invocation {
   SimulateArguments simulate;
   CheckArguments check;
   ConfigArguments config;
+  CheckpointArguments checkpoint;
   int code = 0;
 };
 
@@ -80,7 +85,7 @@ void AddSetOption(CLI::App& command, std::vector<std::string>& overrides) {
       ->allow_extra_args(false);
 }
 
-void AddTrain(CLI::App& app, const CommandHandlers& handlers, Invocation& call, std::ostream& err) {
+void AddTrain(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
   CLI::App* train = app.add_subcommand("train", "Train the job of a YAML file on this machine");
   train->footer(kTrainFooter);
   TrainArguments& arguments = call.train;
@@ -88,27 +93,23 @@ void AddTrain(CLI::App& app, const CommandHandlers& handlers, Invocation& call, 
       ->type_name("FILE")
       ->required();
   AddSetOption(*train, arguments.overrides);
-  train->add_option("--run-dir", arguments.run_dir, "Folder of this run (new or empty)")
-      ->type_name("DIR");
+  CLI::Option* run_dir =
+      train->add_option("--run-dir", arguments.run_dir, "Folder of this run (new or empty)")
+          ->type_name("DIR");
   train->add_option("--inject", arguments.inject, "Inject a fault, see below; may be repeated")
       ->type_name("FAULT")
       ->allow_extra_args(false);
   train->add_flag("--no-inject", arguments.no_inject, "Drop the faults that the job file lists");
   train->add_option("--plan", arguments.plan_file, "Run this plan file's schedule as it is")
       ->type_name("FILE");
-  train->add_flag("--resume", call.resume,
-                  "Go on from the run folder's checkpoint (not built yet)");
+  CLI::Option* resume = train->add_flag("--resume", arguments.resume,
+                                        "Go on from the newest checkpoint of --run-dir");
   CLI::Option* dry_run = train->add_flag("--dry-run", arguments.dry_run,
                                          "Print memory per worker and the plan, train nothing");
   train->add_flag("--json", arguments.json, "With --dry-run: print one JSON object")
       ->needs(dry_run);
-  train->callback([&call, &handlers, &err] {
-    call.code = call.resume
-                    ? ReportError(absl::UnimplementedError("--resume is not built yet; start a new "
-                                                           "run in another --run-dir"),
-                                  err)
-                    : handlers.train(call.train);
-  });
+  resume->needs(run_dir)->excludes(dry_run);
+  train->callback([&call, &handlers] { call.code = handlers.train(call.train); });
 }
 
 void AddStatus(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
@@ -196,11 +197,47 @@ void AddConfig(CLI::App& app, Invocation& call, std::ostream& out, std::ostream&
       [&call, &out, &err] { call.code = ReportError(RunConfigCommand(call.config, out), err); });
 }
 
+void AddCheckpoint(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& err) {
+  CLI::App* checkpoint =
+      app.add_subcommand("checkpoint", "Look at, prove and rewrite the checkpoints of a run");
+  checkpoint->require_subcommand(1);
+  checkpoint->footer("docs/CHECKPOINTS.md says what is in them.");
+  CheckpointArguments& arguments = call.checkpoint;
+  CLI::App* inspect = checkpoint->add_subcommand("inspect", "Print what they are the state of");
+  CLI::App* verify = checkpoint->add_subcommand("verify", "Read every byte, compare every hash");
+  CLI::App* convert =
+      checkpoint->add_subcommand("convert", "Write one anew, in another number of files");
+  for (CLI::App* const command : {inspect, verify, convert}) {
+    command->add_option("path", arguments.path, "A run folder, or a checkpoint's folder")
+        ->type_name("FOLDER")
+        ->required();
+  }
+  inspect->add_flag("--json", arguments.json, "Print one JSON object");
+  convert->add_option("target", arguments.target, "The new folder")
+      ->type_name("FOLDER")
+      ->required();
+  convert->add_option("--files", arguments.files, "In how many files (1)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  verify->footer("Exit code 0: undamaged; 1: damaged, or nothing complete; 2: no such folder.");
+  inspect->callback([&call, &out, &err] {
+    call.code = ReportError(RunCheckpointInspect(call.checkpoint, out), err);
+  });
+  verify->callback([&call, &out, &err] {
+    const StatusOr<ExitCode> code = RunCheckpointVerify(call.checkpoint, out);
+    call.code = code.ok() ? static_cast<int>(*code) : ReportError(code.status(), err);
+  });
+  convert->callback([&call, &out, &err] {
+    call.code = ReportError(RunCheckpointConvert(call.checkpoint, out), err);
+  });
+}
+
 // The processes of a job: started by the launcher, not by people.
 void AddProcesses(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
   CLI::App* coordinator = app.add_subcommand("coordinator", "A job's coordinator")->group("");
   coordinator->add_option("--run-dir", call.coordinator.run_dir)->required();
   coordinator->add_option("--report-fd", call.coordinator.report_fd);
+  coordinator->add_option("--resume-from", call.coordinator.resume_from);
   coordinator->callback([&call, &handlers] { call.code = handlers.coordinator(call.coordinator); });
 
   CLI::App* agent = app.add_subcommand("agent", "The agent of one host")->group("");
@@ -296,13 +333,14 @@ int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandl
   app.footer(kFooter);
   app.set_version_flag("--version", "recycle " RECYCLE_VERSION);
   app.require_subcommand(1);
-  AddTrain(app, handlers, call, err);
+  AddTrain(app, handlers, call);
   AddPlan(app, call, out, err);
   AddSimulate(app, call, out, err);
   AddCheck(app, call, out, err);
   AddStatus(app, handlers, call);
   AddMembership(app, handlers, call);
   AddConfig(app, call, out, err);
+  AddCheckpoint(app, call, out, err);
   AddProcesses(app, handlers, call);
 
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

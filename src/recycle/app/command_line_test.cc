@@ -112,11 +112,17 @@ TEST_F(CommandLineTest, UnknownWordsNameTheNearestOne) {
 }
 
 TEST_F(CommandLineTest, WhatIsNotBuiltYetSaysSo) {
-  for (const char* command : {"profile", "chaos", "checkpoint"}) {
+  for (const char* command : {"profile", "chaos"}) {
     ExpectRefused({command, "--anything"}, {command, "is not built yet"});
   }
-  ExpectRefused({"train", "job.yaml", "--resume"}, {"--resume is not built yet"});
+  ExpectRefused({"train", "job.yaml", "--resume"}, {"--run-dir"});
   EXPECT_FALSE(train_.has_value());
+}
+
+TEST_F(CommandLineTest, CheckpointsThatAreNotThereAreExitCode2) {
+  ExpectRefused({"checkpoint"}, {"checkpoint --help"});
+  ExpectRefused({"checkpoint", "verify", "nowhere"}, {"there is no folder 'nowhere'"});
+  ExpectRefused({"checkpoint", "inspect", "docs"}, {"'docs' is not complete"});
 }
 
 TEST_F(CommandLineTest, EveryOptionIsDocumented) {
@@ -125,8 +131,11 @@ TEST_F(CommandLineTest, EveryOptionIsDocumented) {
   ASSERT_FALSE(documented.empty());
   const std::regex option("--[a-z][a-z-]*");
   for (const char* command :
-       {"train", "plan", "simulate", "check", "status", "join", "drain", "config"}) {
-    const std::string help = Run({command, "--help"}).out;
+       {"train", "plan", "simulate", "check", "status", "join", "drain", "config", "checkpoint"}) {
+    std::string help = Run({command, "--help"}).out;
+    if (command == std::string("checkpoint")) {
+      help += Run({command, "inspect", "--help"}).out + Run({command, "convert", "--help"}).out;
+    }
     for (std::sregex_iterator it(help.begin(), help.end(), option), end; it != end; ++it) {
       EXPECT_THAT(documented, HasSubstr(it->str())) << command;
     }

@@ -21,6 +21,7 @@ struct TrainArguments {
   std::string plan_file;               // --plan: run this schedule as it is; empty: the config's
   bool dry_run = false;                // print memory per worker and the plan, train nothing
   bool json = false;                   // with dry_run: one JSON object
+  bool resume = false;                 // go on from the newest checkpoint of run_dir
   bool operator==(const TrainArguments&) const = default;
 };
 
@@ -42,7 +43,8 @@ struct PlaceArguments {
 // The processes of a job. Only the launcher starts them; descriptors are inherited.
 struct CoordinatorArguments {
   std::string run_dir;
-  int report_fd = -1;  // events and metrics for the launcher, a JSON object a line
+  int report_fd = -1;   // events and metrics for the launcher, a JSON object a line
+  int resume_from = 0;  // iteration of the checkpoint that the job goes on from; 0: it begins
   bool operator==(const CoordinatorArguments&) const = default;
 };
 struct AgentArguments {

@@ -87,16 +87,18 @@ MakePlanFunction PlansOf(const JobConfig& config) {
 }
 
 CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig& config,
-                                       int report_fd, std::unique_ptr<Store> store,
-                                       std::optional<Sampler> sampler, const PreparedCorpus& corpus)
+                                       const CoordinatorOptions& options, int report_fd,
+                                       std::unique_ptr<Store> store, std::optional<Sampler> sampler,
+                                       const PreparedCorpus& corpus)
     : folder_(folder),
       config_(config),
       clock_(SystemClock()),
       launcher_(report_fd),
       recorder_(config, folder, clock_, launcher_, std::move(sampler)),
       store_(std::move(store)),
-      core_(CoordinatorOptionsOf(config), PlansOf(config), OrderRemainder,
-            CanonicalParameterNames(ModelOptionsOf(config))) {
+      core_(options, PlansOf(config), OrderRemainder,
+            CanonicalParameterNames(ModelOptionsOf(config))),
+      checkpoints_(folder.Checkpoints()) {
   if (config.checkpoint.every > 0) {
     committer_.emplace(
         CheckpointCommitter::Options{
@@ -115,15 +117,23 @@ CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig&
 
 CoordinatorProcess::~CoordinatorProcess() { unlink(folder_.Address().c_str()); }
 
-StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(const RunFolder& folder,
-                                                                        const JobConfig& config,
-                                                                        int report_fd) {
-  RC_RETURN_IF_ERROR(CoordinatorOptionsOf(config).Validate());
+StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(
+    const RunFolder& folder, const JobConfig& config, const CoordinatorArguments& arguments) {
+  CoordinatorOptions options = CoordinatorOptionsOf(config);
+  RC_RETURN_IF_ERROR(options.Validate());
   RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, ReadCorpusFile(folder));
   RC_ASSIGN_OR_RETURN(std::optional<Sampler> sampler, SamplerOf(config, corpus));
   RC_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, SqliteStore::Open(folder.Store()));
+  RC_ASSIGN_OR_RETURN(const std::optional<Store::Entry> record,
+                      store->Get(std::string(kGenerationKey)));
+  if (record) options.last_generation = record->version;
+  if (arguments.resume_from > 0) {
+    options.restore_from = arguments.resume_from;
+    options.checkpoints = true;
+    RC_RETURN_IF_ERROR(CheckpointSource(folder.Checkpoints()).Begin(arguments.resume_from));
+  }
   std::unique_ptr<CoordinatorProcess> process(new CoordinatorProcess(
-      folder, config, report_fd, std::move(store), std::move(sampler), corpus));
+      folder, config, options, arguments.report_fd, std::move(store), std::move(sampler), corpus));
   RC_RETURN_IF_ERROR(process->Listen());
   return process;
 }
@@ -247,6 +257,9 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnounceShard& announced) {
             if (committer_) committer_->OnShard(announced.shard);
           },
+          [this](const ChooseCheckpoint& question) { Choose(question); },
+          [this](const StartWorker& start) { Start(start); },
+          [this](const AnnounceRestored& restored) { GoOnFrom(restored); },
           [this](const EndJob& end) { end_ = end; },
       },
       effect);
@@ -305,6 +318,26 @@ void CoordinatorProcess::FireDiskFull(std::int32_t iteration) {
   }
 }
 
+// Nobody trains meanwhile: the disk may take its time.
+void CoordinatorProcess::Choose(const ChooseCheckpoint& question) {
+  if (committer_) committer_->Wait();
+  RecordCheckpoints();
+  recorder_.Warn(question.reason);
+  CheckpointSource::Choice choice = checkpoints_.Choose(question.failed);
+  for (const std::string& note : choice.notes) recorder_.Warn(note);
+  Apply(CheckpointChosen{.version = choice.iteration, .why = std::move(choice.why)});
+}
+
+void CoordinatorProcess::Start(const StartWorker& start) {
+  server_->Send(start.worker.pipeline.value() % config_.launch.agents, StartExecutor{start.worker});
+}
+
+void CoordinatorProcess::GoOnFrom(const AnnounceRestored& restored) {
+  checkpoints_.NoteLoaded(restored.version);
+  if (committer_) committer_->StartOver(restored.version);
+  recorder_.OnRestored(restored);
+}
+
 void CoordinatorProcess::RecordCheckpoints() {
   if (!committer_) return;
   for (const CheckpointCommitter::Result& result : committer_->TakeResults()) {
@@ -358,7 +391,7 @@ int RunCoordinatorProcess(const CoordinatorArguments& arguments) {
   const StatusOr<JobConfig> config = LoadJobConfig(folder->Config());
   if (!config.ok()) return ReportError(config.status());
   StatusOr<std::unique_ptr<CoordinatorProcess>> process =
-      CoordinatorProcess::Start(*folder, *config, arguments.report_fd);
+      CoordinatorProcess::Start(*folder, *config, arguments);
   if (!process.ok()) {
     LogError("{}", std::string(process.status().message()));
     return ReportError(process.status());

@@ -18,6 +18,8 @@
 #include <string>
 
 #include "recycle/app/checkpoint_committer.h"
+#include "recycle/app/checkpoint_source.h"
+#include "recycle/app/commands.h"
 #include "recycle/app/event_queue.h"
 #include "recycle/app/job_config.h"
 #include "recycle/app/job_recorder.h"
@@ -39,20 +41,21 @@ MakePlanFunction PlansOf(const JobConfig& config);
 
 class CoordinatorProcess {
  public:
-  // Opens the store, listens, and writes the address file. `report_fd` leads to the launcher (-1:
-  // no launcher). Errors: kUnavailable (no store, no port), or what the config does not allow.
+  // Opens the store, listens, and writes the address file. The job resumes from the checkpoint of
+  // iteration `arguments.resume_from`, if there is one. Errors: kUnavailable (no store, no port),
+  // or what the config does not allow.
   static StatusOr<std::unique_ptr<CoordinatorProcess>> Start(const RunFolder& folder,
                                                              const JobConfig& config,
-                                                             int report_fd);
+                                                             const CoordinatorArguments& arguments);
   ~CoordinatorProcess();
 
   // Until the job is over; the exit code tells how it ended.
   ExitCode Run();
 
  private:
-  CoordinatorProcess(const RunFolder& folder, const JobConfig& config, int report_fd,
-                     std::unique_ptr<Store> store, std::optional<Sampler> sampler,
-                     const PreparedCorpus& corpus);
+  CoordinatorProcess(const RunFolder& folder, const JobConfig& config,
+                     const CoordinatorOptions& options, int report_fd, std::unique_ptr<Store> store,
+                     std::optional<Sampler> sampler, const PreparedCorpus& corpus);
 
   Status Listen();
   // Blocks until an event, the launcher, or `deadline`.
@@ -66,6 +69,9 @@ class CoordinatorProcess {
   JobRecorder::Traffic CountTraffic() const;
   void AwaitExits();
   void FireDiskFull(std::int32_t iteration);
+  void Choose(const ChooseCheckpoint& question);
+  void Start(const StartWorker& start);
+  void GoOnFrom(const AnnounceRestored& restored);
   // Checkpoints that have become complete, or will not.
   void RecordCheckpoints();
   void PublishStatus();
@@ -88,6 +94,7 @@ class CoordinatorProcess {
   std::mutex status_mutex_;
   std::string status_;  // guarded by status_mutex_: the answer to `recycle status`
 
+  CheckpointSource checkpoints_;
   std::optional<CheckpointCommitter> committer_;  // absent without checkpoints
   std::unique_ptr<ControlServer> server_;         // last: its handlers use the rest
 };

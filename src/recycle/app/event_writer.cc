@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
 namespace recycle {
@@ -53,6 +55,21 @@ int LineFile::TryAppend(std::string_view text) {
   // Half a line would spoil the next one.
   if (written > 0 && ftruncate(file_, before) != 0) return errno;
   return error;
+}
+
+Status DropLinesAfter(const std::string& path, int iteration) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return OkStatus();
+  std::error_code error;
+  std::uintmax_t keep = 0;
+  for (std::string line; std::getline(file, line) && !file.eof(); keep += line.size() + 1) {
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("iteration", iteration + 1) > iteration) break;
+  }
+  std::filesystem::resize_file(path, keep, error);
+  if (!error) return OkStatus();
+  return absl::PermissionDeniedError(
+      fmt::format("'{}' cannot be cut off: {}", path, error.message()));
 }
 
 double RoundedSeconds(double unix_seconds) { return std::round(unix_seconds * 1e6) / 1e6; }

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "recycle/base/clock.h"
+#include "recycle/base/status.h"
 
 namespace recycle {
 
@@ -45,6 +46,10 @@ class LineFile {
   std::int64_t lost_ = 0;         // in all
   std::int64_t lost_in_row_ = 0;  // since the last line that was written
 };
+
+// Cuts a file of JSON lines off before the first one whose "iteration" is above `iteration`, or
+// that is no such line. Nothing if there is no file. Error: kPermissionDenied.
+Status DropLinesAfter(const std::string& path, int iteration);
 
 // Seconds since the epoch to the microsecond, as all files write times.
 double RoundedSeconds(double unix_seconds);

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <vector>
 
+#include "recycle/base/file.h"
+
 namespace recycle {
 namespace {
 
@@ -58,6 +60,15 @@ TEST(LineFile, AFullDiskLosesWholeLinesSaysSoOnceAndGoesOnWithRoom) {
 TEST(MakeEvent, TimesAreWrittenToTheMicrosecond) {
   EXPECT_EQ(MakeEvent(1700000000.1234567, "job_started").dump(),
             R"({"time":1700000000.123457,"event":"job_started"})");
+}
+
+TEST(LineFile, LinesOfIterationsThatAreDoneAgainAreCutOff) {
+  const std::string path = ::testing::TempDir() + "recycle-cut-lines.jsonl";
+  std::ofstream(path) << "{\"iteration\":1}\n{\"iteration\":2}\n{\"iteration\":3}\n{\"iter";
+  ASSERT_TRUE(DropLinesAfter(path, 2).ok());
+  EXPECT_EQ(ReadWholeFile(path).value(), "{\"iteration\":1}\n{\"iteration\":2}\n");
+  EXPECT_TRUE(DropLinesAfter(path + ".not-there", 2).ok());
+  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -39,6 +39,18 @@ StatusOr<FaultStamp> ReadStamp(const std::string& path, std::size_t num_faults) 
 
 }  // namespace
 
+Status ForgetOldFaults(const JobConfig& config, const RunFolder& folder) {
+  RC_ASSIGN_OR_RETURN(const JobConfig before, LoadJobConfig(folder.Config()));
+  if (before.inject == config.inject) return OkStatus();
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.FaultFolder(), error)) {
+    std::filesystem::remove(entry.path(), error);
+  }
+  if (!error) return OkStatus();
+  return absl::PermissionDeniedError(
+      fmt::format("'{}' cannot be emptied: {}", folder.FaultFolder(), error.message()));
+}
+
 FaultLedger::FaultLedger(std::vector<Fault> faults, const RunFolder& folder,
                          std::function<int(WorkerId)> agent_of)
     : faults_(std::move(faults)), folder_(folder.FaultFolder()), agent_of_(std::move(agent_of)) {}

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "recycle/app/job_config.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/base/clock.h"
 #include "recycle/base/ids.h"
@@ -29,6 +30,11 @@ struct FaultStamp {
   TimePoint time;
   double unix_s = 0;
 };
+
+// For a run that is resumed: if `config` has other faults than the run had before (config.yaml of
+// `folder`), what fired then says nothing about them, and the stamps go. Errors: as LoadJobConfig;
+// kPermissionDenied.
+Status ForgetOldFaults(const JobConfig& config, const RunFolder& folder);
 
 class FaultLedger {
  public:

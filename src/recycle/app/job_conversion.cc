@@ -46,6 +46,7 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
   options.micro_batches = config.batch.micro_batches;
   options.iterations = config.train.iterations;
   options.tied = config.model.tied;
+  options.checkpoints = config.checkpoint.every > 0;
   options.failure_timeout = std::chrono::milliseconds(config.resilience.failure_timeout_ms);
   options.join_timeout = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(config.launch.join_timeout_s));

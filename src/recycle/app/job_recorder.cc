@@ -197,7 +197,7 @@ void JobRecorder::OnResumed(const AnnounceResumed& resumed) {
   event["replayed_actions"] = repeated ? Json(repeated->replayed) : Json(nullptr);
   event["rerouted_actions"] = repeated ? Json(repeated->rerouted) : Json(nullptr);
   event["regenerated_actions"] = resumed.regenerated_actions;
-  event["lost_iterations"] = 0;  // survivors keep what they have done
+  event["lost_iterations"] = std::exchange(lost_iterations_, 0);
   event["iteration"] = resumed.iteration + 1;
   event["rerouted_to"] = Json::object();
   for (const auto& [worker, count] : resumed.rerouted_to) {
@@ -303,6 +303,20 @@ void JobRecorder::OnParked(const AnnounceParked& parked) {
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_parked");
   event["worker"] = ToString(parked.worker);
   event["deaths"] = parked.deaths;
+  Write(event);
+}
+
+void JobRecorder::OnRestored(const AnnounceRestored& restored) {
+  lost_iterations_ = restored.lost_iterations;
+  summary_.AddLostIterations(restored.lost_iterations);
+  iterations_done_ = restored.version;
+  // What is done again does not count twice.
+  const Status dropped = DropLinesAfter(folder_.Samples(), restored.version);
+  if (!dropped.ok()) Warn(std::string(dropped.message()));
+  Json event = MakeEvent(clock_.UnixSeconds(), "restored");
+  event["from"] = "disk";
+  event["iteration"] = restored.version;
+  event["lost_iterations"] = restored.lost_iterations;
   Write(event);
 }
 

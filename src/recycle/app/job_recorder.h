@@ -56,6 +56,7 @@ class JobRecorder {
   // rejoin_started, rejoined or rejoin_abandoned.
   void OnRejoin(const AnnounceRejoin& news);
   void OnParked(const AnnounceParked& parked);
+  void OnRestored(const AnnounceRestored& restored);
   // checkpoint, or a warning.
   void OnCheckpoint(const CheckpointCommitter::Result& result);
 
@@ -111,6 +112,7 @@ class JobRecorder {
   TimePoint started_;
   Generation generation_;
   std::optional<TimePoint> last_progress_;  // the last iteration's end, or the start of training
+  int lost_iterations_ = 0;                 // since everybody resumed last
   bool disturbed_ = false;                  // a regroup fell into the open iteration
   int iterations_done_ = 0;
   double tokens_per_s_ = 0;

@@ -16,16 +16,19 @@
 #include <iostream>
 #include <utility>
 
+#include "recycle/app/checkpoint_identity.h"
 #include "recycle/app/child_process.h"
 #include "recycle/app/commands.h"
 #include "recycle/app/corpus_process.h"
 #include "recycle/app/dry_run.h"
 #include "recycle/app/executor_setup.h"
+#include "recycle/app/fault_ledger.h"
 #include "recycle/app/launcher_link.h"
 #include "recycle/app/report_error.h"
 #include "recycle/base/check.h"
 #include "recycle/base/exit_code.h"
 #include "recycle/base/file.h"
+#include "recycle/checkpoint/checkpoint_folder.h"
 #include "recycle/data/corpus.h"
 
 namespace recycle {
@@ -59,19 +62,44 @@ StatusOr<JobConfig> ResolveConfig(const TrainArguments& arguments) {
   return config;
 }
 
-// Prepares the corpus and writes what the other processes read: config.yaml and corpus.json.
-Status FillFolder(const JobConfig& config, const RunFolder& folder, Terminal& terminal) {
+StatusOr<PreparedCorpus> PrepareJobCorpus(const JobConfig& config, Terminal& terminal) {
   CorpusOptions options;
   options.text = config.data.text;
   options.tokenizer = config.data.tokenizer;
   options.vocabulary = config.data.vocabulary;
   options.seed = config.train.seed;
   RC_ASSIGN_OR_RETURN(options.cache_dir, CacheFolder());
-  RC_ASSIGN_OR_RETURN(
-      const PreparedCorpus corpus,
-      PrepareCorpusInChild(options, [&](const std::string& message) { terminal.Print(message); }));
+  return PrepareCorpusInChild(options,
+                              [&](const std::string& message) { terminal.Print(message); });
+}
+
+// What the other processes read.
+Status WriteJobFiles(const JobConfig& config, const PreparedCorpus& corpus,
+                     const RunFolder& folder) {
   RC_RETURN_IF_ERROR(WriteCorpusFile(corpus, folder));
   return WriteFileAtomically(folder.Config(), ToYaml(config));
+}
+
+Status FillFolder(const JobConfig& config, const RunFolder& folder, Terminal& terminal) {
+  RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, PrepareJobCorpus(config, terminal));
+  return WriteJobFiles(config, corpus, folder);
+}
+
+// Goes on with the run of `arguments.run_dir` from its newest checkpoint.
+StatusOr<int> ResumeRun(const TrainArguments& arguments, const JobConfig& config) {
+  RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Reopen(arguments.run_dir));
+  RC_ASSIGN_OR_RETURN(const ResumeChoice choice,
+                      CheckpointFolder(folder.Checkpoints()).ChooseForResume());
+  Terminal terminal(isatty(STDOUT_FILENO) != 0, SystemClock());
+  for (const std::string& note : choice.notes) terminal.Print("warning: " + note);
+  const Manifest& manifest = choice.checkpoint.manifest;
+  RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, PrepareJobCorpus(config, terminal));
+  RC_RETURN_IF_ERROR(CheckIdentity(manifest.identity, CheckpointIdentity(config, corpus)));
+  RC_RETURN_IF_ERROR(CheckIterations(manifest.iteration, config));
+  RC_RETURN_IF_ERROR(ForgetOldFaults(config, folder));
+  RC_RETURN_IF_ERROR(WriteJobFiles(config, corpus, folder));
+  terminal.Print(fmt::format("going on from the checkpoint of iteration {}", manifest.iteration));
+  return Launcher(config, folder, manifest.iteration, SystemClock(), terminal).Run();
 }
 
 StatusOr<int> Train(const TrainArguments& arguments) {
@@ -82,6 +110,7 @@ StatusOr<int> Train(const TrainArguments& arguments) {
     std::cout << report << std::flush;
     return 0;
   }
+  if (arguments.resume) return ResumeRun(arguments, config);
   RC_ASSIGN_OR_RETURN(RunFolder folder,
                       RunFolder::Create(arguments.run_dir, arguments.config_path, SystemClock()));
   Terminal terminal(isatty(STDOUT_FILENO) != 0, SystemClock());
@@ -89,15 +118,16 @@ StatusOr<int> Train(const TrainArguments& arguments) {
     folder.Discard();
     return filled;
   }
-  return Launcher(config, folder, SystemClock(), terminal).Run();
+  return Launcher(config, folder, /*resume_from=*/0, SystemClock(), terminal).Run();
 }
 
 }  // namespace
 
-Launcher::Launcher(const JobConfig& config, const RunFolder& folder, const Clock& clock,
-                   Terminal& terminal)
+Launcher::Launcher(const JobConfig& config, const RunFolder& folder, int resume_from,
+                   const Clock& clock, Terminal& terminal)
     : config_(config),
       folder_(folder),
+      resume_from_(resume_from),
       clock_(clock),
       terminal_(terminal),
       progress_(config, folder.root()) {}
@@ -131,9 +161,14 @@ Status Launcher::StartCoordinator() {
   }
   coordinator_ = pair[0];
   ChildOptions child;
-  child.argv = {
-      ProgramFolder() + "/recycle", "coordinator", "--run-dir", folder_.root(), "--report-fd",
-      std::to_string(pair[1])};
+  child.argv = {ProgramFolder() + "/recycle",
+                "coordinator",
+                "--run-dir",
+                folder_.root(),
+                "--report-fd",
+                std::to_string(pair[1]),
+                "--resume-from",
+                std::to_string(resume_from_)};
   child.inherited = {pair[1]};
   child.output_file = folder_.Log(kCoordinator);
   child.own_process_group = true;

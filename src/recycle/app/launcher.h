@@ -29,8 +29,9 @@ namespace recycle {
 
 class Launcher {
  public:
-  // `folder` holds config.yaml and corpus.json.
-  Launcher(const JobConfig& config, const RunFolder& folder, const Clock& clock,
+  // `folder` holds config.yaml and corpus.json. `resume_from`: iteration of the checkpoint to go on
+  // from; 0: the job begins.
+  Launcher(const JobConfig& config, const RunFolder& folder, int resume_from, const Clock& clock,
            Terminal& terminal);
   // Kills and reaps whatever is left of the job.
   ~Launcher();
@@ -60,6 +61,7 @@ class Launcher {
 
   const JobConfig config_;
   const RunFolder folder_;
+  const int resume_from_;
   const Clock& clock_;
   Terminal& terminal_;
   Progress progress_;

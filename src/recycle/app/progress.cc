@@ -63,12 +63,13 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
     failed_.push_back(event.at("worker"));
   }
   if (name == "worker_left") dead_.push_back(event.at("worker"));
-  if (name == "generation") live_ = event.at("live").get<std::vector<std::string>>();
-  if (name == "checkpoint") {
-    return {fmt::format("checkpoint of iteration {} is complete: {:.1f} MB in {:.0f} ms",
-                        event.at("iteration").get<int>(), event.at("bytes").get<double>() / 1e6,
-                        event.at("ms").get<double>())};
+  if (name == "generation") {
+    live_ = event.at("live").get<std::vector<std::string>>();
+    std::erase_if(dead_, [this](const std::string& worker) {
+      return std::count(live_.begin(), live_.end(), worker) > 0;
+    });
   }
+  if (const std::optional<std::string> line = CheckpointLine(event)) return {*line};
   if (name == "link_restored") {
     return {fmt::format("link {} broke between two live workers and was made anew",
                         event.at("link").get<std::string>())};
@@ -85,6 +86,24 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
                         event.at("reason").get<std::string>())};
   }
   return {};
+}
+
+std::optional<std::string> Progress::CheckpointLine(const Json& event) {
+  const std::string name = event.at("event");
+  if (name == "checkpoint") {
+    checkpoint_ = event.at("iteration").get<int>();
+    return fmt::format("checkpoint of iteration {} is complete: {:.1f} MB in {:.0f} ms",
+                       *checkpoint_, event.at("bytes").get<double>() / 1e6,
+                       event.at("ms").get<double>());
+  }
+  if (name == "restored") {
+    checkpoint_ = event.at("iteration").get<int>();
+    const int lost = event.at("lost_iterations");
+    return fmt::format("every stage has the state of the checkpoint of iteration {}{}",
+                       *checkpoint_,
+                       lost > 0 ? fmt::format("; {} done again", Count(lost, "iteration")) : "");
+  }
+  return std::nullopt;
 }
 
 // Workers that leave as they were asked to, and places that come back or do not.
@@ -148,8 +167,9 @@ std::vector<std::string> Progress::RiskLines() const {
   for (const auto& [stage, live] : live_per_stage) {
     least = std::min(least, live);
     if (live == 1) {
-      lines.push_back(
-          fmt::format("stage {}: 1 live worker, the next loss there ends the job", stage));
+      lines.push_back(fmt::format(
+          "stage {}: 1 live worker, the next loss there {}", stage,
+          checkpoint_ ? fmt::format("restores from iteration {}", *checkpoint_) : "ends the job"));
     }
   }
   if (lines.empty()) {

@@ -41,6 +41,7 @@ class Progress {
 
  private:
   std::optional<std::string> ReturnLine(const Json& event);
+  std::optional<std::string> CheckpointLine(const Json& event);
   std::string FailureLine(const Json& resumed) const;
   std::vector<std::string> RiskLines() const;
   std::string PlanCommand() const;
@@ -50,6 +51,7 @@ class Progress {
   std::vector<std::string> live_;       // by the last generation
   std::vector<Json> unresumed_losses_;  // failure_detected since training went on last
   std::vector<std::string> failed_;     // in the order of their loss
+  std::optional<int> checkpoint_;       // iteration of the newest complete one
   std::vector<std::string> dead_;       // the places without a worker now
 };
 

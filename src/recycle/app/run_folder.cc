@@ -1,6 +1,8 @@
 #include "recycle/app/run_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,10 +24,11 @@ Status CannotWrite(const std::string& path, const std::string& reason) {
 }
 
 Status NotEmpty(const std::string& path) {
-  return absl::AlreadyExistsError(
-      fmt::format("run folder '{}' is not empty and a run needs a new or empty one; name another "
-                  "one with --run-dir or leave the option out",
-                  path));
+  return absl::AlreadyExistsError(fmt::format(
+      "run folder '{}' is not empty and a run needs a new or empty one; name another "
+      "one with --run-dir, leave the option out, or go on from its newest checkpoint with "
+      "--resume",
+      path));
 }
 
 // "runs/20261129-173355-first-light", with "-2" and so on behind it if that is taken.
@@ -68,7 +71,31 @@ StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::string
       return CannotWrite(wanted, std::strerror(errno));
     }
   }
+  RC_RETURN_IF_ERROR(folder.Claim());
   return folder;
+}
+
+StatusOr<RunFolder> RunFolder::Reopen(const std::string& path) {
+  RC_ASSIGN_OR_RETURN(RunFolder folder, Open(path));
+  RC_RETURN_IF_ERROR(folder.Claim());
+  for (const char* name : {"logs", "logs/trace", "logs/faults", "plans"}) {
+    if (mkdir(folder.File(name).c_str(), 0755) != 0 && errno != EEXIST) {
+      return CannotWrite(path, std::strerror(errno));
+    }
+  }
+  return folder;
+}
+
+// The lock goes with the process, however it ends.
+Status RunFolder::Claim() const {
+  const int descriptor = open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return CannotWrite(root_, std::strerror(errno));
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return OkStatus();
+  const int error = errno;
+  close(descriptor);
+  return absl::FailedPreconditionError(
+      fmt::format("run folder '{}' belongs to a job that runs ({}); stop it first", root_,
+                  std::strerror(error)));
 }
 
 StatusOr<RunFolder> RunFolder::Open(const std::string& path) {

@@ -26,6 +26,9 @@ class RunFolder {
   // the path.
   static StatusOr<RunFolder> Create(const std::string& path, const std::string& config_path,
                                     const Clock& clock);
+  // The folder of a run that has ended, to go on with it. Errors: kNotFound as Open;
+  // kFailedPrecondition if the run still runs.
+  static StatusOr<RunFolder> Reopen(const std::string& path);
   // The folder of a run that exists. Error: kNotFound if there is no config.yaml in it.
   static StatusOr<RunFolder> Open(const std::string& path);
   // Undoes Create for a run that could not start: what Create made is gone.
@@ -52,6 +55,9 @@ class RunFolder {
   std::string FaultStamp(int fault, WorkerId worker) const;  // fault-<fault>-<k>-<i>.json
 
  private:
+  // Makes this process the one that runs the job of the folder, until it ends. Error:
+  // kFailedPrecondition.
+  Status Claim() const;
   explicit RunFolder(std::string root) : root_(std::move(root)) {}
   std::string File(std::string_view name) const { return root_ + "/" + std::string(name); }
 

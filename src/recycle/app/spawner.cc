@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -21,6 +23,7 @@ namespace recycle {
 namespace {
 
 constexpr std::string_view kStart = "start ";
+constexpr std::string_view kRestart = "restart ";
 
 class Spawner {
  public:
@@ -32,12 +35,14 @@ class Spawner {
  private:
   void Command(const std::string& line);
   void Start(WorkerId worker);
+  void Restart(WorkerId worker);
   void Reap();
 
   const SpawnerOptions options_;
   const std::function<int(WorkerId)>& executor_;
   int child_signals_ = -1;  // signalfd of SIGCHLD
   std::map<pid_t, WorkerId> running_;
+  std::set<WorkerId> restarting_;  // to be started when the process that has the place is gone
 };
 
 int Spawner::Run() {
@@ -68,13 +73,30 @@ int Spawner::Run() {
 }
 
 void Spawner::Command(const std::string& line) {
-  RC_CHECK(line.starts_with(kStart)) << "the agent said '" << line << "'";
-  const StatusOr<WorkerId> worker = ParseWorkerId(line.substr(kStart.size()));
+  const bool is_restart = line.starts_with(kRestart);
+  RC_CHECK(is_restart || line.starts_with(kStart)) << "the agent said '" << line << "'";
+  const StatusOr<WorkerId> worker =
+      ParseWorkerId(line.substr((is_restart ? kRestart : kStart).size()));
   RC_CHECK(worker.ok()) << worker.status().message();
-  Start(*worker);
+  if (is_restart) {
+    Restart(*worker);
+  } else {
+    Start(*worker);
+  }
+}
+
+void Spawner::Restart(WorkerId worker) {
+  const auto running = std::find_if(running_.begin(), running_.end(),
+                                    [worker](const auto& entry) { return entry.second == worker; });
+  if (running == running_.end()) return Start(worker);
+  restarting_.insert(worker);
+  kill(running->first, SIGKILL);
 }
 
 void Spawner::Start(WorkerId worker) {
+  const bool runs = std::any_of(running_.begin(), running_.end(),
+                                [worker](const auto& entry) { return entry.second == worker; });
+  if (runs) return;
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
@@ -99,7 +121,9 @@ void Spawner::Reap() {
     const auto found = running_.find(pid);
     if (found == running_.end()) continue;
     WriteAll(options_.report_fd, ToString(SpawnerReport{found->second, pid, wait_status}));
+    const WorkerId worker = found->second;
     running_.erase(found);
+    if (restarting_.erase(worker) > 0) Start(worker);
   }
 }
 

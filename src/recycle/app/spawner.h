@@ -5,7 +5,8 @@
 // forks an executor for every place its agent names. It has one thread for ever (gRPC, gloo and
 // libtorch's pools are first touched after the fork).
 //
-// It talks to its agent in lines: "start 1:0" comes in; "started 1:0 PID" and, after waitpid,
+// It talks to its agent in lines: "start 1:0" comes in (nothing if it runs), or "restart 1:0" (its
+// process, if there is one, is killed first); "started 1:0 PID" and, after waitpid,
 // "exited 1:0 PID STATUS" go out. When the agent ends, the kernel ends the spawner and so its
 // executors.
 //

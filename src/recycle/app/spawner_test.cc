@@ -49,6 +49,7 @@ class RunningSpawner {
 
   pid_t pid() const { return pid_; }
   void Start(WorkerId worker) { WriteAll(commands_[1], "start " + ToString(worker) + "\n"); }
+  void Restart(WorkerId worker) { WriteAll(commands_[1], "restart " + ToString(worker) + "\n"); }
   void CloseCommands() {
     if (commands_[1] >= 0) close(commands_[1]);
     commands_[1] = -1;
@@ -111,6 +112,22 @@ TEST(Spawner, ReportsStartsAndHowProcessesEnd) {
   ASSERT_TRUE(killed.wait_status && WIFSIGNALED(*killed.wait_status));
   EXPECT_EQ(WTERMSIG(*killed.wait_status), SIGKILL);
 
+  spawner.CloseCommands();
+  EXPECT_EQ(WaitFor(spawner.pid()), 0);
+}
+
+TEST(Spawner, ARestartEndsTheOldProcessAndAStartLeavesItAlone) {
+  RunningSpawner spawner;
+  const pid_t old = spawner.StartAndAwait(kSecond);
+  spawner.Start(kSecond);  // it runs
+  kill(old, SIGSTOP);
+  spawner.Restart(kSecond);
+  const SpawnerReport ended = spawner.Next();
+  EXPECT_EQ(ended.pid, old);
+  ASSERT_TRUE(ended.wait_status && WIFSIGNALED(*ended.wait_status));
+  const SpawnerReport started = spawner.Next();
+  EXPECT_EQ(started.worker, kSecond);
+  EXPECT_NE(started.pid, old);
   spawner.CloseCommands();
   EXPECT_EQ(WaitFor(spawner.pid()), 0);
 }

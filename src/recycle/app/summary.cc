@@ -54,7 +54,7 @@ Json RunSummary::ToJson(int iterations, const std::string& parameters_sha256, Du
   json["final_loss"] = OrNull(final_loss_);
   json["iterations"] = iterations;
   json["failures"] = failures_;
-  json["lost_iterations"] = 0;  // survivors keep what they have done
+  json["lost_iterations"] = lost_iterations_;
   json["replayed_actions"] = replayed_actions_;
   json["parameters_sha256"] = parameters_sha256;
   json["wall_s"] = Seconds(wall);

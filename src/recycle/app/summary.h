@@ -43,6 +43,8 @@ class RunSummary {
   };
   void AddIteration(const Iteration& iteration);
   void AddFailures(int workers);
+  // Iterations that were done and have to be done again.
+  void AddLostIterations(int iterations) { lost_iterations_ += iterations; }
   // A regroup came to its end: `wasted` was spent on nothing that counts.
   void AddRegroup(int replayed_actions, Duration wasted);
 
@@ -58,6 +60,7 @@ class RunSummary {
   std::optional<double> final_loss_;
   std::int64_t tokens_ = 0;
   int failures_ = 0;
+  int lost_iterations_ = 0;
   int replayed_actions_ = 0;
   Duration training_{};
   Duration wasted_{};

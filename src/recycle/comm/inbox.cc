@@ -84,6 +84,14 @@ void Inbox::DropBefore(int iteration) {
       std::erase_if(newer_, [&](const auto& entry) { return IsClosed(entry.first.second); }));
 }
 
+void Inbox::StartOver(Generation generation, int iteration) {
+  const std::lock_guard lock(mutex_);
+  PromiseLocked(generation);
+  counters_.stale_frames += static_cast<std::int64_t>(waiting_.size());
+  waiting_.clear();
+  first_iteration_ = iteration;
+}
+
 StatusOr<Frame> Inbox::Take(const FrameKey& key) {
   std::unique_lock lock(mutex_);
   auto found = waiting_.end();

@@ -55,6 +55,10 @@ class Inbox {
   // and those still to come.
   void DropBefore(int iteration);
 
+  // Nothing that has come so far, or comes with a generation older than `generation`, counts any
+  // more; boundary tensors from `iteration` on do again.
+  void StartOver(Generation generation, int iteration);
+
   // Blocks until the frame of `key` is there and hands it over, or returns the status of Interrupt,
   // which goes first.
   StatusOr<Frame> Take(const FrameKey& key);

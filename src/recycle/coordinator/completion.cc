@@ -31,6 +31,11 @@ EndJob Failed(std::string reason) {
 Completion::Completion(std::int32_t iterations, std::vector<std::string> canonical_parameters)
     : iterations_(iterations), canonical_parameters_(std::move(canonical_parameters)) {}
 
+void Completion::RestartAt(std::int32_t version) {
+  next_ = version;
+  waiting_.clear();
+}
+
 std::vector<IterationDone> Completion::OnIterationDone(const IterationDone& done) {
   if (done.iteration < next_ || done.iteration >= iterations_) return {};
   waiting_.try_emplace(done.iteration, done);

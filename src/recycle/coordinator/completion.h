@@ -21,11 +21,16 @@ class Completion {
  public:
   Completion(std::int32_t iterations, std::vector<std::string> canonical_parameters);
 
+  // The job has gone back (or resumes): `version` iterations are done.
+  void RestartAt(std::int32_t version);
+
   // Notes the result of an iteration and returns those whose turn it is. Every worker of the last
   // stage reports each iteration: the first report counts.
   std::vector<IterationDone> OnIterationDone(const IterationDone& done);
 
   void OnFinished(WorkerId worker, const Finished& finished);
+  // A new generation begins: whoever is through says so again, when it has done what is left of it.
+  void ForgetFinished() { finished_.clear(); }
   bool HasFinished(WorkerId worker) const { return finished_.contains(worker); }
   // Has somebody finished with `version` steps or fewer? Then no iteration from there on has begun.
   bool AnyFinishedAt(std::int32_t version) const;

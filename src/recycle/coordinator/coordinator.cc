@@ -15,6 +15,17 @@ std::string LinkText(const Link& link) {
   return fmt::format("{}-{}", ToString(link.first), ToString(link.second));
 }
 
+// Between all workers of neighbouring stages.
+std::vector<Link> AllLinks(const std::vector<WorkerId>& members) {
+  std::vector<Link> links;
+  for (const WorkerId a : members) {
+    for (const WorkerId b : members) {
+      if (b.stage.value() == a.stage.value() + 1) links.push_back(MakeLink(a, b));
+    }
+  }
+  return links;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction make_plan,
@@ -30,9 +41,12 @@ Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction mak
                                 .link_fault_window = options_.link_fault_window},
                  &roster_),
       completion_(options_.iterations, std::move(canonical_parameters)),
-      rejoins_(&roster_, options_.failure_timeout) {
+      rejoins_(&roster_, options_.failure_timeout),
+      restoration_(options_.restore_from),
+      generation_(options_.last_generation) {
   const Status valid = options_.Validate();
   RC_CHECK(valid.ok()) << valid;
+  if (options_.restore_from) completion_.RestartAt(*options_.restore_from);
 }
 
 std::vector<Effect> Coordinator::Step(const Event& event, TimePoint now) {
@@ -57,6 +71,9 @@ std::optional<TimePoint> Coordinator::NextDeadline() const {
   if (const auto silence = rejoins_.NextDeadline()) {
     deadline = deadline ? std::min(*deadline, *silence) : silence;
   }
+  if (const auto gathered = restoration_.deadline()) {
+    deadline = deadline ? std::min(*deadline, *gathered) : gathered;
+  }
   if (phase_ == Phase::kJoining) {
     const TimePoint join_deadline = *started_ + options_.join_timeout;
     deadline = deadline ? std::min(*deadline, join_deadline) : join_deadline;
@@ -80,6 +97,9 @@ Coordinator::View Coordinator::view() const {
     case Phase::kPreparing:
     case Phase::kResuming:
       view.phase = "regrouping";
+      break;
+    case Phase::kRestoring:
+      view.phase = "restoring";
       break;
     case Phase::kTraining:
       view.phase = completion_.AnyFinishedAt(options_.iterations) ? "finishing" : "training";
@@ -179,6 +199,17 @@ void Coordinator::Handle(const RecordStored& event) {
   } else {
     SendPrepare();
   }
+}
+
+void Coordinator::Handle(const CheckpointChosen& event) {
+  if (phase_ != Phase::kRestoring) return;
+  if (event.version) {
+    restoration_.OnChosen(*event.version, now_ + options_.join_timeout);
+    return;
+  }
+  End({.how = EndJob::How::kStageLost,
+       .reason = restoration_.reason() + "; " + event.why,
+       .parameters_sha256 = ""});
 }
 
 void Coordinator::Handle(const DrainWanted& event) {
@@ -288,6 +319,13 @@ void Coordinator::Receive(WorkerId /*from*/, const ShardWritten& message) {
   effects_.emplace_back(AnnounceShard{message});
 }
 
+void Coordinator::Receive(WorkerId from, const RestoreFailed& message) {
+  if (phase_ != Phase::kPreparing || message.generation != generation_) return;
+  GoBack(fmt::format("worker {} cannot load the checkpoint of iteration {}: {}", ToString(from),
+                     message.version, message.error),
+         message.version);
+}
+
 // --- the round of a generation -------------------------------------------------------------------
 
 void Coordinator::AbsorbFindings() {
@@ -334,30 +372,34 @@ void Coordinator::AbsorbRejoins() {
 // The end is near for everybody once somebody has finished: nobody is taken back any more.
 void Coordinator::TakeBackJoiners() {
   if (completion_.AnyFinishedAt(options_.iterations)) return;
-  for (const WorkerId worker : rejoins_.Admit()) {
-    Place& place = roster_.At(worker);
-    const std::int32_t pid = place.pid;
-    place = Place();
-    place.presence = Place::Presence::kLive;
-    place.pid = pid;
-    place.stream_open = true;
-    place.last_heard = now_;
-    unrecorded_rejoins_.push_back(worker);
-    change_pending_ = true;
-  }
+  for (const WorkerId worker : rejoins_.Admit()) MakeLive(worker);
   rejoins_.AssignDonors();
+}
+
+void Coordinator::MakeLive(WorkerId worker) {
+  Place& place = roster_.At(worker);
+  const std::int32_t pid = place.pid;
+  place = Place();
+  place.presence = Place::Presence::kLive;
+  place.pid = pid;
+  place.stream_open = true;
+  place.last_heard = now_;
+  unrecorded_rejoins_.push_back(worker);
+  change_pending_ = true;
 }
 
 void Coordinator::Advance() {
   if (phase_ == Phase::kOver) return;
   if (phase_ == Phase::kTraining) TakeBackJoiners();
-  if (change_pending_ && EndIfStageLost()) return;
+  if (phase_ == Phase::kRestoring) return GatherWorkers();
+  if (const auto lost = roster_.LostStage(); change_pending_ && lost) return LoseStage(*lost);
   const std::vector<WorkerId> members = roster_.Live();
   switch (phase_) {
     case Phase::kJoining:
       if (roster_.Expected().empty()) BeginGeneration();
       return;
     case Phase::kStoring:
+    case Phase::kRestoring:
     case Phase::kOver:
       return;
     case Phase::kPreparing:
@@ -425,6 +467,9 @@ std::string Coordinator::GenerationReason() const {
   for (const Link& link : unrecorded_links_) {
     add(fmt::format("the link {} is made anew: both ends live", LinkText(link)));
   }
+  if (const auto version = restoration_.version()) {
+    add(fmt::format("everybody takes its state from the checkpoint of iteration {}", *version));
+  }
   add(fmt::format("live workers: {}", roster_.Live().size()));
   return reason;
 }
@@ -434,6 +479,7 @@ void Coordinator::SendPrepare() {
   ledgers_.clear();
   for (const WorkerId worker : unprepared_losses_) {
     Place& place = roster_.At(worker);
+    if (roster_.IsLive(worker)) continue;  // another process has its place already
     place.fenced = true;
     if (!place.stream_open || rejoins_.IsJoiner(worker)) continue;
     if (place.left) {
@@ -443,14 +489,18 @@ void Coordinator::SendPrepare() {
     }
   }
   std::vector<WorkerId> gone = std::exchange(unprepared_losses_, {});
+  std::erase_if(gone, [this](WorkerId worker) { return roster_.IsLive(worker); });
   gone.insert(gone.end(), unprepared_withdrawals_.begin(), unprepared_withdrawals_.end());
   unprepared_withdrawals_.clear();
   const std::vector<WorkerId> members = roster_.Live();
-  const Prepare prepare{.generation = generation_,
-                        .members = members,
-                        .dead = std::move(gone),
-                        .relinked = unresumed_links_,
-                        .reason = reason_};
+  Prepare prepare{.generation = generation_,
+                  .members = members,
+                  .dead = std::move(gone),
+                  .relinked = unresumed_links_,
+                  .reason = reason_,
+                  .restore = restoration_.version()};
+  // With the old links goes whatever is still on its way.
+  if (prepare.restore) prepare.relinked = AllLinks(members);
   for (const WorkerId member : members) Send(member, prepare);
 }
 
@@ -471,6 +521,7 @@ void Coordinator::MakePlanIfNeeded() {
 }
 
 void Coordinator::SendResume() {
+  const bool restored = restoration_.version().has_value();
   StatusOr<ResumeDecision> decision = PlanResume({.plan = *plan_,
                                                   .ledgers = ledgers_,
                                                   .iterations = options_.iterations,
@@ -483,15 +534,17 @@ void Coordinator::SendResume() {
          .parameters_sha256 = ""});
     return;
   }
+  if (const auto version = restoration_.version()) StartOver(*version);
   phase_ = Phase::kResuming;
   resumed_.clear();
+  completion_.ForgetFinished();
   Resume resume{.generation = generation_,
                 .open = std::move(decision->open),
                 .next_iteration = decision->next_iteration,
                 .repeat_validation = decision->repeat_validation,
                 .endpoints = {},
                 .plan = plan_,
-                .compare_state = !unresumed_rejoins_.empty()};
+                .compare_state = !unresumed_rejoins_.empty() || restored};
   for (const auto& [worker, ledger] : ledgers_) resume.endpoints[worker] = ledger.endpoints;
   effects_.emplace_back(
       AnnouncePlan{.generation = generation_, .iteration = std::nullopt, .plan = plan_});
@@ -533,21 +586,59 @@ void Coordinator::AnnounceEverybodyResumed() {
   }
 }
 
-bool Coordinator::EndIfStageLost() {
-  const auto stage = roster_.LostStage();
-  if (!stage) return false;
+void Coordinator::LoseStage(StageId stage) {
   std::string losses;
   for (const WorkerId worker : roster_.Lost()) {
-    if (worker.stage != *stage) continue;
+    if (worker.stage != stage) continue;
     losses += fmt::format("{}{} ({})", losses.empty() ? "" : ", ", ToString(worker),
                           roster_.At(worker).how_lost);
   }
+  const std::string reason = fmt::format(
+      "stage {} has no live worker left, its parameters are lost: {}", stage.value(), losses);
+  const bool has_begun = phase_ != Phase::kJoining;
+  restoration_.Finish();
   BeginGeneration();  // the record of who is lost
-  End({.how = EndJob::How::kStageLost,
-       .reason = fmt::format("stage {} has no live worker left, its parameters are lost: {}",
-                             stage->value(), losses),
-       .parameters_sha256 = ""});
-  return true;
+  if (options_.checkpoints && has_begun) {
+    GoBack(reason, std::nullopt);
+  } else {
+    End({.how = EndJob::How::kStageLost, .reason = reason, .parameters_sha256 = ""});
+  }
+}
+
+void Coordinator::GoBack(const std::string& reason, std::optional<std::int32_t> failed) {
+  phase_ = Phase::kRestoring;
+  restoration_.Choose(reason);
+  effects_.emplace_back(ChooseCheckpoint{.failed = failed, .reason = reason});
+}
+
+void Coordinator::GatherWorkers() {
+  if (!restoration_.deadline()) return;  // which checkpoint is not known yet
+  const Restoration::Gathered gathered = restoration_.Gather(roster_, rejoins_, now_);
+  for (const WorkerId worker : gathered.start) effects_.emplace_back(StartWorker{worker});
+  if (!gathered.done) return;
+  if (gathered.missing) {
+    End({.how = EndJob::How::kStageLost,
+         .reason = fmt::format("{}; no process has come for it within {:.0f} s",
+                               restoration_.reason(), ToMilliseconds(options_.join_timeout) / 1000),
+         .parameters_sha256 = ""});
+    return;
+  }
+  for (const WorkerId worker : rejoins_.TakeAll()) MakeLive(worker);
+  BeginGeneration();
+}
+
+void Coordinator::StartOver(std::int32_t version) {
+  effects_.emplace_back(AnnounceRestored{
+      .version = version, .lost_iterations = std::max(0, completion_.iterations_done() - version)});
+  completion_.RestartAt(version);
+  restoration_.Finish();
+  for (const WorkerId member : roster_.Live()) roster_.At(member).version = version;
+  // What was told, and what was lost of it, is void.
+  work_ = AssignedWork();
+  unplanned_losses_.clear();
+  unresumed_shares_.clear();
+  unresumed_rejoins_.clear();
+  state_hashes_.clear();
 }
 
 void Coordinator::End(EndJob end) {

@@ -12,7 +12,8 @@
 // member has answered Prepare; whatever happens in between leads to the next generation.
 //
 // Resume follows from the ledgers (plan_resume.h): survivors keep what they have. A lost place may
-// come back (rejoins.h), and a worker may leave when it is asked to: generations like any other.
+// come back (rejoins.h), and a worker may leave when it is asked to: generations like any other. A
+// stage that has no worker left goes back to a checkpoint, and all others with it (restoration.h).
 //
 //   Coordinator coordinator(options, make_plan, order_remainder, canonical_parameters);
 //   std::vector<Effect> effects = coordinator.Step(event, now);
@@ -39,6 +40,7 @@
 #include "recycle/coordinator/plan_resume.h"
 #include "recycle/coordinator/regroup.h"
 #include "recycle/coordinator/rejoins.h"
+#include "recycle/coordinator/restoration.h"
 #include "recycle/coordinator/roster.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
@@ -69,8 +71,9 @@ class Coordinator {
     std::vector<WorkerId> joining;  // processes that copy the state and are no members yet
     std::int32_t iteration = 0;     // iterations done
     std::optional<double> loss;     // mean over the tokens of the last one
-    std::string phase;              // "joining", "regrouping", "training", "finishing", "over"
-    std::string reason;             // of the running generation
+    // "joining", "regrouping", "restoring", "training", "finishing", "over"
+    std::string phase;
+    std::string reason;  // of the running generation
   };
   View view() const;
 
@@ -81,6 +84,7 @@ class Coordinator {
     kPreparing,  // Prepare is out, ledgers come in
     kResuming,   // Resume is out, first actions start
     kTraining,
+    kRestoring,  // a checkpoint is being chosen, or workers for a lost stage are awaited
     kOver,
   };
 
@@ -91,6 +95,7 @@ class Coordinator {
   void Handle(const TimePassed& event);
   void Handle(const StopWanted& event);
   void Handle(const RecordStored& event);
+  void Handle(const CheckpointChosen& event);
   void Handle(const DrainWanted& event);
 
   void Receive(WorkerId from, const Hello& message);
@@ -109,6 +114,7 @@ class Coordinator {
   void Receive(WorkerId from, const StateHash& message);
   void Receive(WorkerId from, const Departing& message);
   void Receive(WorkerId from, const ShardWritten& message);
+  void Receive(WorkerId from, const RestoreFailed& message);
 
   // What the process says that holds the lost place `worker`.
   void HearFromLost(WorkerId worker, const ExecutorMessage& message);
@@ -125,7 +131,14 @@ class Coordinator {
   void NoteWork(AssignedWork work);
   void AnnounceEverybodyResumed();
   void MakePlanIfNeeded();
-  bool EndIfStageLost();
+  // The worker of a lost place is a member from now on.
+  void MakeLive(WorkerId worker);
+  // A stage has no worker left: back to a checkpoint, or the end of the job.
+  void LoseStage(StageId stage);
+  void GoBack(const std::string& reason, std::optional<std::int32_t> failed);
+  void GatherWorkers();
+  // Everybody has loaded: what was done since the checkpoint does not count.
+  void StartOver(std::int32_t version);
   void End(EndJob end);
   void Send(WorkerId to, CoordinatorMessage message);
   std::string GenerationReason() const;
@@ -137,6 +150,7 @@ class Coordinator {
   Detection detection_;
   Completion completion_;
   Rejoins rejoins_;
+  Restoration restoration_;
 
   Phase phase_ = Phase::kJoining;
   bool stop_wanted_ = false;

@@ -3,6 +3,8 @@
 #define RECYCLE_COORDINATOR_COORDINATOR_OPTIONS_H_
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
@@ -18,7 +20,10 @@ struct CoordinatorOptions {
   Duration failure_timeout = std::chrono::seconds(2);  // silence that counts as death
   Duration ask_timeout = std::chrono::milliseconds(50);
   Duration join_timeout = std::chrono::seconds(30);  // for all workers to say hello
-  int link_faults_allowed = 2;                       // the next one within the window removes
+  bool checkpoints = false;                          // there may be some to go back to
+  std::optional<std::int32_t> restore_from;  // the job resumes from the checkpoint of this version
+  std::int64_t last_generation = 0;          // of an earlier start of the job
+  int link_faults_allowed = 2;               // the next one within the window removes
   Duration link_fault_window = std::chrono::seconds(60);
 
   // Error: kInvalidArgument naming the field, its value and the rule.

@@ -51,6 +51,7 @@ std::string Text(const Prepare& m) {
   std::string text = fmt::format("prepare g{}", m.generation.value());
   if (!m.dead.empty()) text += " dead " + Join(m.dead);
   for (const auto& [a, b] : m.relinked) text += " relink " + ToString(a) + "-" + ToString(b);
+  if (m.restore) text += fmt::format(" restore {}", *m.restore);
   return text;
 }
 std::string Text(const Resume& m) {
@@ -153,6 +154,15 @@ std::string Text(const AnnounceRefusal& e) { return "refused: " + e.reason; }
 std::string Text(const AnnounceShard& e) {
   return fmt::format("shard {} of the checkpoint of iteration {}", e.shard.file, e.shard.version);
 }
+std::string Text(const ChooseCheckpoint& e) {
+  return fmt::format("which checkpoint{}? {}", e.failed ? fmt::format(" (not {})", *e.failed) : "",
+                     e.reason);
+}
+std::string Text(const StartWorker& e) { return "start " + ToString(e.worker); }
+std::string Text(const AnnounceRestored& e) {
+  return fmt::format("everybody is back at version {}; {} iterations again", e.version,
+                     e.lost_iterations);
+}
 std::string Text(const EndJob& e) {
   constexpr const char* kHow[] = {"done", "stopped", "stage lost", "join timeout", "failed"};
   std::string text = fmt::format("end of the job: {} after {} iterations ({})",
@@ -204,6 +214,8 @@ class Script {
     if (command == "sleep-until") return SleepUntil(TimePoint(std::chrono::milliseconds(Number())));
     if (command == "hello") return SayHello();
     if (command == "stored") return Send(RecordStored{Generation(Number())});
+    if (command == "checkpoint") return Send(CheckpointChosen{Number(), ""});
+    if (command == "no-checkpoint") return Send(CheckpointChosen{std::nullopt, "there is none"});
     if (command == "stop") return Send(StopWanted{});
     if (command == "closed") return Send(StreamClosed{Worker()});
     if (command == "exit") return Exit(Worker());
@@ -260,6 +272,9 @@ class Script {
       return From(worker, Hello{worker, 200});
     }
     const int number = Number();
+    if (command == "cannot-load") {
+      return From(worker, RestoreFailed{Generation(number), Number(), "damaged"});
+    }
     if (command == "opened") return From(worker, TransferOpened{number, ToString(worker)});
     if (command == "broken") return From(worker, TransferBroken{number, "reset"});
     if (command == "caught-up") return From(worker, CaughtUp{number, Number(), 1000, 5000});
@@ -277,6 +292,9 @@ class Script {
     options.parallel = {.data = data, .pipeline = pipeline};
     options.micro_batches = 2;
     options.iterations = Number();
+    const std::string word = Word();
+    options.checkpoints = !word.empty();
+    if (word == "resume") options.restore_from = Number();
     make_plan_ = PlanMaker(options.parallel, options.micro_batches);
     pipeline_ = pipeline;
     coordinator_.emplace(options, make_plan_, OrderByMicroBatch,

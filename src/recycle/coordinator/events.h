@@ -54,8 +54,14 @@ struct DrainWanted {
   WorkerId worker;
 };
 
+// The answer to ChooseCheckpoint.
+struct CheckpointChosen {
+  std::optional<std::int32_t> version;  // steps made; absent: there is none
+  std::string why;                      // there is none
+};
+
 using Event = std::variant<FromExecutor, StreamClosed, FromAgent, AgentLost, TimePassed, StopWanted,
-                           RecordStored, DrainWanted>;
+                           RecordStored, DrainWanted, CheckpointChosen>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -153,6 +159,20 @@ struct AnnounceRefusal {
 struct AnnounceShard {
   ShardWritten shard;
 };
+// The job has to go back: to which checkpoint? Asked for the event CheckpointChosen.
+struct ChooseCheckpoint {
+  std::optional<std::int32_t> failed;  // this one could not be loaded, just now
+  std::string reason;
+};
+// A place of a stage without workers needs a process.
+struct StartWorker {
+  WorkerId worker;
+};
+// Everybody has the state of a checkpoint and goes on from there.
+struct AnnounceRestored {
+  std::int32_t version = 0;          // steps made
+  std::int32_t lost_iterations = 0;  // done before, and to be done again
+};
 // The job is over.
 struct EndJob {
   enum class How : std::uint8_t { kDone, kStopped, kStageLost, kJoinTimeout, kFailed };
@@ -164,7 +184,8 @@ struct EndJob {
 
 using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
                             AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
-                            AnnounceParked, AnnounceRefusal, AnnounceShard, EndJob>;
+                            AnnounceParked, AnnounceRefusal, AnnounceShard, ChooseCheckpoint,
+                            StartWorker, AnnounceRestored, EndJob>;
 
 }  // namespace recycle
 

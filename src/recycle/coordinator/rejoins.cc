@@ -172,6 +172,14 @@ std::vector<WorkerId> Rejoins::Admit() {
   return admitted;
 }
 
+std::vector<WorkerId> Rejoins::TakeAll() {
+  const std::vector<WorkerId> joiners = Joiners();
+  for (Entry entry = joiners_.begin(); entry != joiners_.end(); entry = joiners_.erase(entry)) {
+    EndTransferOf(entry);
+  }
+  return joiners;
+}
+
 std::optional<AnnounceRejoin> Rejoins::Settle(WorkerId worker) {
   const Entry entry = joiners_.find(worker);
   if (entry == joiners_.end() || entry->second.state != State::kAdmitted) return std::nullopt;

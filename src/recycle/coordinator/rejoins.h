@@ -66,6 +66,9 @@ class Rejoins {
   void AssignDonors();
   // Those that have caught up: they are members from now on.
   std::vector<WorkerId> Admit();
+  // Everybody, whatever it has copied, and those that were being admitted: their copies end, and
+  // they are forgotten here. Returns those that are no members yet.
+  std::vector<WorkerId> TakeAll();
   // An admitted worker's ledger is here. Returns what is to be announced once all have resumed.
   std::optional<AnnounceRejoin> Settle(WorkerId worker);
 

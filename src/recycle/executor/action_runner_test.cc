@@ -82,7 +82,8 @@ class ActionRunnerTest : public testing::Test {
                           .members = {Worker(0, 0), Worker(0, 1), Worker(1, 1)},
                           .dead = {},
                           .relinked = {},
-                          .reason = "test"};
+                          .reason = "test",
+                          .restore = {}};
     Resume resume;
     resume.generation = Generation(1);
     for (TestWorker* worker : Workers()) {

@@ -138,4 +138,9 @@ void BoundaryLog::DropBefore(int iteration) {
   }
 }
 
+void BoundaryLog::Clear() {
+  for (const auto& [key, entry] : entries_) Drop(entry);
+  entries_.clear();
+}
+
 }  // namespace recycle

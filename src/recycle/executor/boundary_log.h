@@ -40,6 +40,7 @@ class BoundaryLog {
 
   std::vector<FrameKey> keys() const;  // ascending
   void DropBefore(int iteration);
+  void Clear();
 
   std::int64_t bytes_in_memory() const { return bytes_in_memory_; }
   std::int64_t bytes_in_file() const { return bytes_in_file_; }

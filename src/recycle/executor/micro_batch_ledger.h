@@ -25,6 +25,7 @@ class MicroBatchLedger {
   // F before I before W of a micro-batch, each once; B is I and W.
   void Record(int iteration, const Action& done);
   void DropBefore(int iteration);
+  void Clear() { progress_.clear(); }
 
   // `received` and `logged`: keys of boundary tensors in the inbox and in the log. `micro_batches`
   // is M. Parts of the reduced gradient are the caller's to fill in.

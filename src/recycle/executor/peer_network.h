@@ -80,6 +80,9 @@ class PeerNetwork : public Interruptible {
   // Iterations before `iteration` are closed: nothing of them is kept or accepted.
   void DropBefore(int iteration) { inbox_.DropBefore(iteration); }
 
+  // All of the iterations from `iteration` on is still to come, in `generation` or later.
+  void StartOver(Generation generation, int iteration) { inbox_.StartOver(generation, iteration); }
+
   // Valid between Connect and the next Open. The tied group exists on the first and the last stage
   // of a tied model with several stages, and is null elsewhere.
   ReduceGroup& stage_group() { return *stage_group_.group; }

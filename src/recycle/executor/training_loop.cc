@@ -6,6 +6,8 @@
 
 #include "recycle/base/check.h"
 #include "recycle/base/log.h"
+#include "recycle/checkpoint/checkpoint_folder.h"
+#include "recycle/executor/checkpoint_reader.h"
 
 namespace recycle {
 namespace {
@@ -46,6 +48,7 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
                            const BatchSource& batches, StageModel& model)
     : options_(options),
       services_(services),
+      model_(model),
       log_(options.log_bytes, options.log_folder),
       runner_(options,
               {model, batches, services.network, services.injector, services.clock, log_, ledger_}),
@@ -77,7 +80,11 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
   LogInfo("generation {}: {} live workers; {}", prepare.generation.value(), prepare.members.size(),
           prepare.reason);
   runner_.ForgetRegenerated();
-  if (services_.transfers.is_joiner()) RC_RETURN_IF_ERROR(TakeOverState());
+  if (prepare.restore) {
+    RC_RETURN_IF_ERROR(Restore(prepare.generation, *prepare.restore));
+  } else if (services_.transfers.is_joiner()) {
+    RC_RETURN_IF_ERROR(TakeOverState());
+  }
   services_.transfers.Admit(prepare.members, step_, owes_validation_);
   RC_ASSIGN_OR_RETURN(Endpoints endpoints, services_.network.Open(prepare));
   services_.injector.At(FaultPoint::kRegroup, step_.version());
@@ -85,6 +92,30 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
   RC_ASSIGN_OR_RETURN(Resume resume, services_.mailbox.WaitForResume());
   RC_RETURN_IF_ERROR(services_.network.Connect(resume));
   return resume;
+}
+
+Status TrainingLoop::Restore(Generation generation, int version) {
+  checkpoints_.Flush();  // what is said of it must come before the ledger
+  const Status loaded =
+      LoadState(CheckpointFolder(options_.checkpoint_folder).Path(version), step_);
+  if (!loaded.ok()) {
+    services_.control.Send(RestoreFailed{
+        .generation = generation, .version = version, .error = std::string(loaded.message())});
+    return absl::AbortedError(loaded.message());
+  }
+  LogInfo("goes on from the checkpoint of iteration {}", version);
+  step_.Restore({.version = version});
+  checkpoints_.NoteRestored(version);
+  model_.ForgetMicroBatches();
+  ledger_.Clear();
+  log_.Clear();
+  results_.Clear();
+  services_.network.StartOver(generation, version);
+  services_.position.version = version;
+  unreported_.reset();
+  owes_validation_ = false;
+  compare_state_at_.reset();
+  return OkStatus();
 }
 
 Status TrainingLoop::TakeOverState() {

@@ -5,8 +5,8 @@
 // Ledger -> Resume -> connect -> send again what Resume says -> the rest of each open iteration ->
 // whole iterations until the next Prepare. Nothing that was done is given up: stashes, sums, inbox
 // and log stay. While the loop waits or works, ControlMailbox interrupts it. A worker that comes
-// back takes over its donor's state at its first Prepare; one that is asked to leave stops between
-// two iterations.
+// back takes over its donor's state at its first Prepare; at a Prepare with `restore` everybody
+// takes the state of a checkpoint; one that is asked to leave stops between two iterations.
 //
 // Belongs to the training thread.
 // Source: section 3.1 of the protocol in docs/RECOVERY.md.
@@ -68,6 +68,9 @@ class TrainingLoop {
  private:
   // Prepare -> Ledger -> Resume -> connected.
   StatusOr<Resume> Regroup(const Prepare& prepare);
+  // The checkpoint of `version` instead of all that this worker has. kAborted if it cannot be
+  // loaded: the coordinator knows and prepares something else.
+  Status Restore(Generation generation, int version);
   // A worker that comes back: from now on it is where its donor is.
   Status TakeOverState();
   Ledger MakeLedger(Generation generation, Endpoints endpoints);
@@ -104,6 +107,7 @@ class TrainingLoop {
 
   const ExecutorOptions& options_;
   const TrainingServices services_;
+  StageModel& model_;
   BoundaryLog log_;
   MicroBatchLedger ledger_;
   ActionRunner runner_;

@@ -150,6 +150,8 @@ void StageModel::BackwardWeight(int micro_batch, const LayerHook& hook) {
 
 void StageModel::ForgetMicroBatch(int micro_batch) { in_flight_.erase(micro_batch); }
 
+void StageModel::ForgetMicroBatches() { in_flight_.clear(); }
+
 void StageModel::ZeroGradients() {
   const WithoutAutograd guard;
   for (Parameter& parameter : parameters_) parameter.gradient.zero_();

@@ -77,6 +77,8 @@ class StageModel {
   // Drops what is kept of a micro-batch between its F and W, whatever its state; the accumulators
   // stay. Nothing if it is not in flight.
   void ForgetMicroBatch(int micro_batch);
+  // The same for all of them.
+  void ForgetMicroBatches();
   void ZeroGradients();
 
   // Bytes held for micro-batches in flight; a storage shared by several tensors counts once.

@@ -193,10 +193,18 @@ struct ShardWritten {
   std::string error;  // why there is none; "" = it is durable
 };
 
+// The answer to a Prepare with `restore` by a worker that could not load the checkpoint: it waits
+// for the next Prepare.
+struct RestoreFailed {
+  Generation generation;
+  std::int32_t version = 0;
+  std::string error;
+};
+
 using ExecutorMessage =
     std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed, IterationDone, LastWords,
                  FaultReport, Finished, TransferOpened, TransferBroken, CaughtUp, StateHash,
-                 Departing, ShardWritten>;
+                 Departing, ShardWritten, RestoreFailed>;
 
 // --- coordinator -> executor -------------------------------------------------------------------
 
@@ -207,6 +215,8 @@ struct Prepare {
   // Links between live workers that must be made anew (they broke though both ends live).
   std::vector<std::pair<WorkerId, WorkerId>> relinked;
   std::string reason;
+  // Everybody gives up what it has and takes its stage's state from the checkpoint of this version.
+  std::optional<std::int32_t> restore;
 };
 
 // `from` sends a boundary tensor out of its log once more.
@@ -309,6 +319,14 @@ struct Parked {
 };
 
 using AgentMessage = std::variant<AgentHello, ExecutorExited, Parked>;
+
+// --- coordinator -> agent ----------------------------------------------------------------------
+
+// Start the executor of this place, whatever resilience.respawn says: its stage has no live worker. A
+// process that still has the place counts as lost and is ended.
+struct StartExecutor {
+  WorkerId worker;
+};
 
 }  // namespace recycle
 

@@ -1,4 +1,4 @@
-// An agent's line to the coordinator: one gRPC stream, one way. When the agent dies the stream
+// An agent's line to the coordinator: one gRPC stream. When the agent dies the stream
 // ends, and the coordinator takes the agent's executors for dead.
 //
 //   RC_ASSIGN_OR_RETURN(auto client, AgentClient::Connect(address, AgentHello{.agent = 0, .pid =
@@ -10,6 +10,7 @@
 #ifndef RECYCLE_RPC_AGENT_CLIENT_H_
 #define RECYCLE_RPC_AGENT_CLIENT_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,9 +22,11 @@ namespace recycle {
 
 class AgentClient {
  public:
-  // Connects and says `hello`. Errors as ControlClient::Connect.
-  static StatusOr<std::unique_ptr<AgentClient>> Connect(const std::string& address,
-                                                        const AgentHello& hello, Duration timeout);
+  // Connects and says `hello`. `on_start` is called in a thread of its own for each command of the
+  // coordinator. Errors as ControlClient::Connect.
+  static StatusOr<std::unique_ptr<AgentClient>> Connect(
+      const std::string& address, const AgentHello& hello, Duration timeout,
+      std::function<void(const StartExecutor&)> on_start);
   ~AgentClient();  // Close()
   AgentClient(const AgentClient&) = delete;
   AgentClient& operator=(const AgentClient&) = delete;

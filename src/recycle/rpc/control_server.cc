@@ -96,6 +96,16 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
     session->Send(std::move(proto));
   }
 
+  void Send(int agent, const StartExecutor& command) {
+    v1::AgentReply proto;
+    *proto.mutable_start() = ToProto(command.worker);
+    const std::lock_guard lock(table_mutex_);
+    AgentSession* session = agents_.Find(agent);
+    if (session == nullptr) return;
+    Record(traffic_.out, "StartExecutor", proto);
+    session->Send(std::move(proto));
+  }
+
   void Close(WorkerId worker) {
     const std::lock_guard lock(table_mutex_);
     if (ExecutorSession* session = executors_.Find(worker)) session->Finish(grpc::Status::OK);
@@ -231,7 +241,12 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
 
   static void Record(std::map<std::string, Count>& counts,
                      const google::protobuf::Message& message) {
-    Count& count = counts[KindName(message)];
+    Record(counts, KindName(message), message);
+  }
+
+  static void Record(std::map<std::string, Count>& counts, const std::string& kind,
+                     const google::protobuf::Message& message) {
+    Count& count = counts[kind];
     ++count.messages;
     count.bytes += static_cast<std::int64_t>(message.ByteSizeLong());
   }
@@ -261,6 +276,8 @@ const std::string& ControlServer::address() const { return impl_->address(); }
 void ControlServer::Send(WorkerId worker, const CoordinatorMessage& message) {
   impl_->Send(worker, message);
 }
+
+void ControlServer::Send(int agent, const StartExecutor& command) { impl_->Send(agent, command); }
 
 void ControlServer::Close(WorkerId worker) { impl_->Close(worker); }
 

@@ -58,6 +58,9 @@ class ControlServer {
   // Queues the message and returns at once. Dropped if the worker has no stream.
   void Send(WorkerId worker, const CoordinatorMessage& message);
 
+  // The same for an agent.
+  void Send(int agent, const StartExecutor& command);
+
   // Ends the worker's stream after everything queued has been sent.
   void Close(WorkerId worker);
 

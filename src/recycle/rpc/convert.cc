@@ -131,6 +131,13 @@ void Fill(const ShardWritten& message, v1::ExecutorMessage& proto) {
   shard.set_error(message.error);
 }
 
+void Fill(const RestoreFailed& message, v1::ExecutorMessage& proto) {
+  v1::RestoreFailed& failed = *proto.mutable_restore_failed();
+  failed.set_generation(message.generation.value());
+  failed.set_version(message.version);
+  failed.set_error(message.error);
+}
+
 void Fill(const Prepare& message, v1::CoordinatorMessage& proto) {
   v1::Prepare& prepare = *proto.mutable_prepare();
   prepare.set_generation(message.generation.value());
@@ -142,6 +149,7 @@ void Fill(const Prepare& message, v1::CoordinatorMessage& proto) {
     *link.mutable_b() = ToProto(b);
   }
   prepare.set_reason(message.reason);
+  if (message.restore) prepare.set_restore(*message.restore);
 }
 
 void Fill(const Resume& message, v1::CoordinatorMessage& proto) {
@@ -324,6 +332,13 @@ StatusOr<ExecutorMessage> Read(const v1::ShardWritten& proto) {
                       .error = proto.error()};
 }
 
+StatusOr<ExecutorMessage> Read(const v1::RestoreFailed& proto) {
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  return RestoreFailed{
+      .generation = generation, .version = proto.version(), .error = proto.error()};
+}
+
 StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
   Prepare prepare;
   RC_ASSIGN_OR_RETURN(prepare.generation, ReadGeneration(proto.generation()));
@@ -335,6 +350,10 @@ StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
     prepare.relinked.emplace_back(a, b);
   }
   prepare.reason = proto.reason();
+  if (proto.has_restore()) {
+    RC_RETURN_IF_ERROR(AtLeastZero("restore", proto.restore()));
+    prepare.restore = proto.restore();
+  }
   return prepare;
 }
 
@@ -447,6 +466,8 @@ StatusOr<ExecutorMessage> FromProto(const v1::ExecutorMessage& message) {
       return Read(message.departing());
     case v1::ExecutorMessage::kShardWritten:
       return Read(message.shard_written());
+    case v1::ExecutorMessage::kRestoreFailed:
+      return Read(message.restore_failed());
     case v1::ExecutorMessage::KIND_NOT_SET:
       break;
   }

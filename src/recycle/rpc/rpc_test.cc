@@ -139,6 +139,7 @@ std::vector<ExecutorMessage> ExecutorMessages() {
                    .bytes = 16,
                    .sha256 = "ab",
                    .error = "no room \xff"},
+      RestoreFailed{.generation = Generation(3), .version = 15, .error = "damaged \xff"},
   };
 }
 
@@ -166,7 +167,8 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
               .members = {At(1, 0), At(1, 1)},
               .dead = {At(0, 1)},
               .relinked = {{At(1, 0), At(1, 1)}},
-              .reason = "worker 0:1 is lost"},
+              .reason = "worker 0:1 is lost",
+              .restore = 40},
       Resume{.generation = Generation(2),
              .open = {{.iteration = 5,
                        .rest = std::make_shared<const Plan>(SmallRest()),
@@ -269,7 +271,7 @@ TEST(ControlPlane, CarriesAgentMessagesAndTellsOfTheAgentsEnd) {
   Seen seen;
   const auto server = StartServer(seen);
   const auto agent =
-      AgentClient::Connect(server->address(), {.agent = 2, .pid = 5}, kPatience).value();
+      AgentClient::Connect(server->address(), {.agent = 2, .pid = 5}, kPatience, {}).value();
   agent->Send(ExecutorExited{.worker = At(1, 1), .pid = 6, .wait_status = 9});
   agent->Send(Parked{.worker = At(1, 1), .deaths = 5});
   agent->Close();
@@ -475,7 +477,7 @@ TEST(ControlPlane, EndsAtOnceWithStreamsOpen) {
   const auto client = Connect(server->address());
   client->Send(Hello{.worker = At(0, 0), .pid = 1});
   const auto agent =
-      AgentClient::Connect(server->address(), {.agent = 0, .pid = 5}, kPatience).value();
+      AgentClient::Connect(server->address(), {.agent = 0, .pid = 5}, kPatience, {}).value();
   seen.WaitForLines(2);
   server.reset();
   EXPECT_EQ(client->Receive().status().code(), StatusCode::kUnavailable);
