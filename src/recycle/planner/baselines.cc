@@ -4,8 +4,9 @@
 #include <functional>
 #include <limits>
 #include <queue>
-#include <set>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "recycle/planner/fault_free.h"
 
@@ -40,22 +41,24 @@ class NaiveSimulation {
     order_.pipeline = RoundRobinAssignment(job);
     for (int micro_batch = 0; micro_batch < job.num_micro_batches; ++micro_batch) {
       const int slot = micro_batch * job.num_stages;
-      WorkerAt(slot).forwards.insert(micro_batch);
+      WorkerAt(slot).forwards.push(micro_batch);
     }
   }
 
   StatusOr<Order> Run() {
     for (int worker = 0; worker < job_.num_workers(); ++worker) Dispatch(worker);
+    std::vector<int> touched;
     while (!events_.empty()) {
       const Ticks now = std::get<0>(events_.top());
-      std::set<int> touched;
+      touched.clear();
       while (!events_.empty() && std::get<0>(events_.top()) == now) {
         const auto [time, type, slot] = events_.top();
         events_.pop();
-        touched.insert(Handle(type, slot));
+        touched.push_back(Handle(type, slot));
       }
       now_ = now;
-      for (const int worker : touched) Dispatch(worker);
+      std::sort(touched.begin(), touched.end());
+      for (const int worker : touched) Dispatch(worker);  // twice is as good as once
     }
     if (order_.ops.size() != job_.num_actions()) {
       return absl::FailedPreconditionError(
@@ -68,11 +71,13 @@ class NaiveSimulation {
  private:
   enum class EventType { kForwardHere, kBackwardHere, kForwardDone, kBackwardDone };
 
+  using LeastFirst = std::priority_queue<int, std::vector<int>, std::greater<>>;
+
   struct Worker {
     bool busy = false;
     double memory = 0;
-    std::set<int> forwards;  // ready, by micro-batch number: least (m, k) first
-    std::set<int> backwards;
+    LeastFirst forwards;  // ready, by micro-batch number: least (m, k) first
+    LeastFirst backwards;
   };
 
   int NumberOf(int slot) const {
@@ -85,10 +90,10 @@ class NaiveSimulation {
     Worker& worker = WorkerAt(slot);
     switch (type) {
       case EventType::kForwardHere:
-        worker.forwards.insert(job_.MicroBatchAt(slot));
+        worker.forwards.push(job_.MicroBatchAt(slot));
         break;
       case EventType::kBackwardHere:
-        worker.backwards.insert(job_.MicroBatchAt(slot));
+        worker.backwards.push(job_.MicroBatchAt(slot));
         break;
       case EventType::kBackwardDone:
         worker.memory -= job_.stages[At(job_.StageAt(slot))].activation_bytes;
@@ -108,15 +113,15 @@ class NaiveSimulation {
     const auto& durations =
         job_.durations[At(stage * job_.num_pipelines + number % job_.num_pipelines)];
     if (!worker.backwards.empty()) {
-      const int slot = *worker.backwards.begin() * job_.num_stages + stage;
-      worker.backwards.erase(worker.backwards.begin());
+      const int slot = worker.backwards.top() * job_.num_stages + stage;
+      worker.backwards.pop();
       StartBackward(worker, slot, stage, durations);
       return;
     }
     const double needed = job_.stages[At(stage)].activation_bytes;
     if (worker.forwards.empty() || worker.memory + needed > job_.capacity[At(stage)]) return;
-    const int slot = *worker.forwards.begin() * job_.num_stages + stage;
-    worker.forwards.erase(worker.forwards.begin());
+    const int slot = worker.forwards.top() * job_.num_stages + stage;
+    worker.forwards.pop();
     worker.busy = true;
     worker.memory += needed;
     order_.ops.push_back(Order::Op(slot, ActionKind::kForward));
