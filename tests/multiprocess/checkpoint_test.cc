@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 constexpr double kTolerance = 1e-5;
-constexpr int kIterations = 10;
+constexpr int kIterations = 14;
 constexpr int kEvery = 4;
 constexpr int kKilledBySignal = 128 + SIGKILL;
 
@@ -99,18 +99,26 @@ int ExpectResumesToTheSameEnd(const Job& killed) {
 
 class KillEverything : public ::testing::TestWithParam<std::string> {};
 
+// In the third save: of the two before, the commit may still be on its way when a worker is at the
+// next, but not both.
 TEST_P(KillEverything, AtAStepOfASaveLeavesACompleteCheckpoint) {
+  constexpr int kKilledSave = 3 * kEvery;
   JobOptions options = ThreeByTwo();
-  options.inject = {fmt::format("kill all at {} of iteration {}", GetParam(), 2 * kEvery)};
+  options.inject = {fmt::format("kill all at {} of iteration {}", GetParam(), kKilledSave)};
   Job job(options);
   EXPECT_EQ(job.Run(), kKilledBySignal);
-  const bool committed = GetParam() == "checkpoint.latest" || GetParam() == "checkpoint.prune";
-  EXPECT_EQ(Undamaged(job), committed ? std::set({kEvery, 2 * kEvery}) : std::set({kEvery}));
-  EXPECT_EQ(Latest(job), GetParam() == "checkpoint.prune" ? 2 * kEvery : kEvery);
+  const std::set<int> complete = Undamaged(job);
+  ASSERT_FALSE(complete.empty());
+  const int newest = *complete.rbegin();
+  if (GetParam() == "checkpoint.latest" || GetParam() == "checkpoint.prune") {
+    EXPECT_EQ(newest, kKilledSave);
+  } else {
+    EXPECT_LT(newest, kKilledSave);
+  }
+  EXPECT_TRUE(complete.contains(Latest(job)));
   const int last = LastIteration(job);
-  const int from = ExpectResumesToTheSameEnd(job);
-  EXPECT_EQ(from, committed ? 2 * kEvery : kEvery);
-  fmt::print("killed at {} after iteration {}, resumed from {}\n", GetParam(), last, from);
+  EXPECT_EQ(ExpectResumesToTheSameEnd(job), newest);
+  fmt::print("killed at {} after iteration {}, resumed from {}\n", GetParam(), last, newest);
 }
 
 INSTANTIATE_TEST_SUITE_P(Points, KillEverything,
@@ -132,7 +140,7 @@ TEST(Checkpoint, KillingEverythingAtRandomTimesLosesLittle) {
   options.checkpoint_every = 2;
   const auto job = std::make_unique<Job>(options);
   job->Start();
-  for (int kill_number = 0; kill_number < 4; ++kill_number) {
+  for (int kill_number = 0; kill_number < 3; ++kill_number) {
     std::unique_ptr<Job> resumed;
     if (kill_number > 0) {
       resumed = std::make_unique<Job>(Resumed(options, job->run_folder()));
@@ -190,7 +198,7 @@ void ExpectGoesOnIn(const Job& saved, int data, int pipeline) {
 TEST(Checkpoint, LoadsInEveryLayoutWhateverTheOneThatSavedIt) {
   JobOptions options = ThreeByTwo();
   options.inject = {fmt::format("kill 1:1 at F of iteration {}", kEvery),
-                    fmt::format("kill all at checkpoint of iteration {}", 2 * kEvery)};
+                    fmt::format("kill all at checkpoint.prune of iteration {}", kEvery)};
   Job job(options);
   ASSERT_EQ(job.Run(), kKilledBySignal);
   ASSERT_EQ(Latest(job), kEvery) << job.Output();
@@ -204,7 +212,7 @@ TEST(Checkpoint, AWriterThatDiesIsReplacedByItsPeers) {
   options.inject = {fmt::format("kill 1:1 at checkpoint of iteration {}", kIterations)};
   Job job(options);
   ASSERT_EQ(job.Run(), 0) << job.Output();
-  EXPECT_EQ(Undamaged(job), (std::set{2 * kEvery, kIterations}));
+  EXPECT_EQ(Undamaged(job), (std::set{3 * kEvery, kIterations}));
   EXPECT_EQ(Latest(job), kIterations);
   EXPECT_EQ(Differs(job.Losses(), Reference().Losses(), kTolerance), "");
 }

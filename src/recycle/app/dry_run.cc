@@ -25,7 +25,8 @@ struct WorkerMemory {
   double state_bytes = 0;       // parameters + moments
   double activation_bytes = 0;  // peak while the plan runs
   double log_bytes = 0;         // of an iteration's boundary log, what stays in memory
-  double total() const { return state_bytes + activation_bytes + log_bytes; }
+  double save_bytes = 0;        // the copy of its share that goes into a checkpoint
+  double total() const { return state_bytes + activation_bytes + log_bytes + save_bytes; }
 };
 
 // What a worker sends in an iteration, and keeps until all are past it; beyond
@@ -44,6 +45,15 @@ double LogBytes(const WorkerSchedule& schedule, const Plan& plan, double most) {
   return std::min(bytes, most);
 }
 
+// The live workers of a stage write its layers in about equal shares.
+double SaveBytes(const JobConfig& config, const Plan& plan, StageId stage, double state_bytes) {
+  if (config.checkpoint.every == 0) return 0;
+  const auto peers = std::count_if(
+      plan.workers.begin(), plan.workers.end(),
+      [stage](const WorkerSchedule& schedule) { return schedule.worker.stage == stage; });
+  return state_bytes / static_cast<double>(peers);
+}
+
 StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, const Plan& plan) {
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
   RC_ASSIGN_OR_RETURN(const PlanRequest request,
@@ -58,7 +68,8 @@ StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, con
     const StageCosts& costs = request.costs.stages[stage];
     memory.push_back(
         {worker, layers[stage], costs.parameter_bytes, costs.state_bytes, peaks[w],
-         LogBytes(plan.workers[w], sized, static_cast<double>(config.resilience.log_bytes))});
+         LogBytes(plan.workers[w], sized, static_cast<double>(config.resilience.log_bytes)),
+         SaveBytes(config, plan, worker.stage, costs.state_bytes)});
   }
   return memory;
 }
@@ -70,14 +81,15 @@ std::string LayersText(const LayerRange& layers) {
 
 std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes) {
   std::string text =
-      fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>10}\n", "worker", "layers",
-                  "parameters MB", "state MB", "activations MB", "log MB", "total MB");
+      fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>8} {:>10}\n", "worker", "layers",
+                  "parameters MB", "state MB", "activations MB", "log MB", "save MB", "total MB");
   double sum = 0;
   for (const WorkerMemory& worker : memory) {
-    text += fmt::format(
-        "{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>8.1f} {:>10.1f}\n", ToString(worker.worker),
-        LayersText(worker.layers), worker.parameter_bytes / kMega, worker.state_bytes / kMega,
-        worker.activation_bytes / kMega, worker.log_bytes / kMega, worker.total() / kMega);
+    text += fmt::format("{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>8.1f} {:>8.1f} {:>10.1f}\n",
+                        ToString(worker.worker), LayersText(worker.layers),
+                        worker.parameter_bytes / kMega, worker.state_bytes / kMega,
+                        worker.activation_bytes / kMega, worker.log_bytes / kMega,
+                        worker.save_bytes / kMega, worker.total() / kMega);
     sum += worker.total();
   }
   text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n\n",
@@ -97,6 +109,7 @@ std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, do
                        {"state_bytes", worker.state_bytes},
                        {"activation_bytes", worker.activation_bytes},
                        {"log_bytes", worker.log_bytes},
+                       {"save_bytes", worker.save_bytes},
                        {"total_bytes", worker.total()}});
   }
   const nlohmann::ordered_json report = {{"workers", workers},

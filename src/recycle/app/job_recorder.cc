@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <system_error>
 #include <utility>
@@ -40,6 +41,19 @@ Json Names(const std::vector<WorkerId>& workers) {
   return names;
 }
 
+// When the faults happened that a run before this start has told of.
+std::set<double> FaultsIn(const std::string& events) {
+  std::set<double> times;
+  std::ifstream file(events);
+  for (std::string line; std::getline(file, line);) {
+    const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object() && event.value("event", "") == "fault_injected") {
+      times.insert(event.value("time", 0.0));
+    }
+  }
+  return times;
+}
+
 }  // namespace
 
 double MeanLoss(const IterationDone& done) {
@@ -66,6 +80,7 @@ JobRecorder::JobRecorder(const JobConfig& config, const RunFolder& folder, const
       events_(folder.Events(), [this](const std::string& text) { Warn(text); }),
       metrics_(folder.Metrics(), [this](const std::string& text) { Warn(text); }),
       samples_(folder.Samples(), [this](const std::string& text) { Warn(text); }),
+      known_faults_(FaultsIn(folder.Events())),
       started_(clock.Now()) {}
 
 void JobRecorder::Warn(const std::string& text) {
@@ -88,6 +103,7 @@ void JobRecorder::JobStarted() {
 }
 
 void JobRecorder::OnJoined(const AnnounceJoined& joined) {
+  came_back_[joined.worker] = clock_.Now();
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_joined");
   event["worker"] = ToString(joined.worker);
   event["pid"] = joined.pid;
@@ -152,6 +168,7 @@ Json JobRecorder::FaultFields(int fault) const {
 
 void JobRecorder::FaultsFired() {
   for (const FaultStamp& stamp : faults_.TakeNew()) {
+    if (known_faults_.contains(RoundedSeconds(stamp.unix_s))) continue;
     Json event = MakeEvent(stamp.unix_s, "fault_injected");
     event.update(FaultFields(stamp.fault));
     event["iteration"] = stamp.iteration;
@@ -276,7 +293,6 @@ void JobRecorder::OnRejoin(const AnnounceRejoin& news) {
   };
   switch (news.what) {
     case AnnounceRejoin::What::kStarted: {
-      came_back_[news.worker] = clock_.Now();
       Json event = make("rejoin_started");
       event["donor"] = ToString(news.donor);
       Write(event);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,7 @@ class JobRecorder {
   LineFile events_;
   LineFile metrics_;
   LineFile samples_;
+  std::set<double> known_faults_;            // times of the faults in events.jsonl at the start
   std::map<WorkerId, TimePoint> came_back_;  // older fault stamps say nothing about the new process
   RunSummary summary_;
   TimePoint started_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -69,6 +70,17 @@ void CheckpointWriter::Save(Generation generation, const std::vector<WorkerId>& 
   const std::lock_guard lock(mutex_);
   share_ = std::move(share);
   changed_.notify_all();
+}
+
+Status CheckpointWriter::AwaitBeforeStep(int version, const std::function<bool()>& interrupted) {
+  // An interruption gives no notice here; it is looked for now and then.
+  constexpr std::chrono::milliseconds kLook{5};
+  std::unique_lock lock(mutex_);
+  while (share_.has_value() && share_->stamp.iteration < version) {
+    if (interrupted()) return absl::AbortedError("interrupted while a checkpoint is written");
+    changed_.wait_for(lock, kLook);
+  }
+  return OkStatus();
 }
 
 void CheckpointWriter::Flush() {

@@ -5,18 +5,21 @@
 // all.
 //
 //   writer.Save(generation, members, step);   // after a step, and at the start of a generation
+//   RC_RETURN_IF_ERROR(writer.AwaitBeforeStep(step.version(), interrupted));
 //   writer.Flush();                           // before the worker says that it is done
 //
 // Who stands at the version of a checkpoint when a generation begins saves it again under the new
 // generation's assignment, so that the layers of a writer that died are written by its peers.
 //
-// One save is on its way at a time: the next one waits for it. Belongs to the training thread.
-// Source: "Checkpoints" of docs/RECOVERY.md.
+// A save overlaps with one whole iteration and the work of the next; the step after that waits for
+// it, so that no more than the interval and one iteration is ever lost. Belongs to the training
+// thread. Source: "Checkpoints" of docs/RECOVERY.md.
 #ifndef RECYCLE_EXECUTOR_CHECKPOINT_WRITER_H_
 #define RECYCLE_EXECUTOR_CHECKPOINT_WRITER_H_
 
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -51,6 +54,10 @@ class CheckpointWriter {
   // Saves this worker's share of the state of `step` if a checkpoint of its version is due and has
   // not been saved in `generation`.
   void Save(Generation generation, const std::vector<WorkerId>& members, OptimizerStep& step);
+
+  // Before the step of iteration `version`: blocks while the shard of an older version than that is
+  // being written. Error: kAborted if `interrupted` says so meanwhile.
+  Status AwaitBeforeStep(int version, const std::function<bool()>& interrupted);
 
   // Blocks until everything has been written and reported.
   void Flush();

@@ -318,6 +318,8 @@ Status TrainingLoop::RunStepAction(ActionKind kind) {
     case ActionKind::kReduceGrad:
       return step_.Reduce(results_, services_.mailbox.stop_requested());
     case ActionKind::kValidate:
+      RC_RETURN_IF_ERROR(checkpoints_.AwaitBeforeStep(
+          step_.version(), [this] { return services_.mailbox.interrupted(); }));
       return step_.Validate();
     case ActionKind::kStep:
       MakeStep();
