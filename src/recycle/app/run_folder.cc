@@ -91,11 +91,9 @@ Status RunFolder::Claim() const {
   const int descriptor = open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return CannotWrite(root_, std::strerror(errno));
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return OkStatus();
-  const int error = errno;
   close(descriptor);
-  return absl::FailedPreconditionError(
-      fmt::format("run folder '{}' belongs to a job that runs ({}); stop it first", root_,
-                  std::strerror(error)));
+  return absl::InvalidArgumentError(fmt::format(
+      "run folder '{}' belongs to a job that runs; stop it first, or name another one", root_));
 }
 
 StatusOr<RunFolder> RunFolder::Open(const std::string& path) {

@@ -27,7 +27,7 @@ class RunFolder {
   static StatusOr<RunFolder> Create(const std::string& path, const std::string& config_path,
                                     const Clock& clock);
   // The folder of a run that has ended, to go on with it. Errors: kNotFound as Open;
-  // kFailedPrecondition if the run still runs.
+  // kInvalidArgument if the run still runs.
   static StatusOr<RunFolder> Reopen(const std::string& path);
   // The folder of a run that exists. Error: kNotFound if there is no config.yaml in it.
   static StatusOr<RunFolder> Open(const std::string& path);
@@ -56,7 +56,7 @@ class RunFolder {
 
  private:
   // Makes this process the one that runs the job of the folder, until it ends. Error:
-  // kFailedPrecondition.
+  // kInvalidArgument: another one does.
   Status Claim() const;
   explicit RunFolder(std::string root) : root_(std::move(root)) {}
   std::string File(std::string_view name) const { return root_ + "/" + std::string(name); }

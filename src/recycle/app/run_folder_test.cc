@@ -70,5 +70,16 @@ TEST_F(RunFolderTest, OpenWantsAConfig) {
   EXPECT_EQ(*ReadWholeFile((base_ / "config.yaml").string()), "x: 1\n");
 }
 
+TEST_F(RunFolderTest, ARunThatStillRunsIsNotResumed) {
+  const std::string path = (base_ / "run").string();
+  const StatusOr<RunFolder> folder = RunFolder::Create(path, "job.yaml", clock_);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ(RunFolder::Reopen(path).status().code(), StatusCode::kNotFound) << "nothing to go on";
+  ASSERT_TRUE(WriteFileAtomically(folder->Config(), "x").ok());
+  const Status refused = RunFolder::Reopen(path).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("belongs to a job that runs"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace recycle

@@ -12,8 +12,9 @@
 // generation's assignment, so that the layers of a writer that died are written by its peers.
 //
 // A save overlaps with one whole iteration and the work of the next; the step after that waits for
-// it, so that no more than the interval and one iteration is ever lost. Belongs to the training
-// thread. Source: "Checkpoints" of docs/RECOVERY.md.
+// it, so that no more is lost than the interval, one iteration, and the time of the commit.
+//
+// Belongs to the training thread. What is in a checkpoint: docs/CHECKPOINTS.md.
 #ifndef RECYCLE_EXECUTOR_CHECKPOINT_WRITER_H_
 #define RECYCLE_EXECUTOR_CHECKPOINT_WRITER_H_
 
