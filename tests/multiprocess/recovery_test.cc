@@ -11,116 +11,15 @@
 #include "recycle/plan/action.h"
 #include "recycle/plan/plan.h"
 #include "recycle/plan/plan_json.h"
+#include "unharmed.h"
 
 namespace recycle::testing {
 namespace {
 
-constexpr double kTolerance = 1e-5;
 constexpr int kIterations = 7;
 
 JobOptions ThreeByThree() {
   return {.data = 3, .pipeline = 3, .micro_batches = 2, .iterations = kIterations};
-}
-
-// The unharmed run of the same options, once per test binary.
-struct Reference {
-  std::vector<double> losses;
-  std::vector<double> norms;
-  std::map<int, std::vector<std::int64_t>> samples;
-};
-
-const Reference& ReferenceFor(const JobOptions& options) {
-  static std::map<std::string, Reference> known;
-  const std::string key = fmt::format("{}x{} M{} tied={} it={}", options.data, options.pipeline,
-                                      options.micro_batches, options.tied, options.iterations);
-  if (!known.contains(key)) {
-    JobOptions unharmed = options;
-    unharmed.inject.clear();
-    Job job(unharmed);
-    EXPECT_EQ(job.Run(), 0) << job.Output();
-    known[key] = {job.Losses(), job.GradientNorms(), job.SamplesPerIteration()};
-  }
-  return known[key];
-}
-
-// F, I or W of a micro-batch in an iteration; B is two of them.
-struct Work {
-  int iteration = 0;
-  Action part;
-  auto operator<=>(const Work&) const = default;
-};
-
-// Who did it and when; a regeneration is no work done.
-struct Execution {
-  WorkerId worker;
-  int generation = 0;
-};
-
-std::vector<Action> PartsOf(const Action& action) {
-  if (action.kind != ActionKind::kBackward) return {action};
-  Action input = action;
-  Action weight = action;
-  input.kind = ActionKind::kBackwardInput;
-  weight.kind = ActionKind::kBackwardWeight;
-  return {input, weight};
-}
-
-// By the trace, each in the order of time.
-std::map<Work, std::vector<Execution>> Executions(const Job& job) {
-  std::map<Work, std::vector<Execution>> executions;
-  for (const nlohmann::json& event : job.TraceEvents()) {
-    const nlohmann::json& args = event.at("args");
-    const Action action = *ParseAction(args.at("action").get<std::string>());
-    if (!HasMicroBatch(action.kind) || args.at("regenerated")) continue;
-    const WorkerId worker{PipelineId(event.at("pid").get<int>()),
-                          StageId(event.at("tid").get<int>())};
-    for (const Action& part : PartsOf(action)) {
-      executions[{args.at("iteration"), part}].push_back({worker, args.at("generation")});
-    }
-  }
-  return executions;
-}
-
-std::set<WorkerId> LostWorkers(const Job& job) {
-  std::set<WorkerId> lost;
-  for (const nlohmann::json& event : job.Events("failure_detected")) {
-    lost.insert(*ParseWorkerId(event.at("worker").get<std::string>()));
-  }
-  return lost;
-}
-
-// recovery-rules.md, I4: an executed action runs again only if its executor is dead. And whatever
-// ran again was announced.
-void ExpectOnlyTheDeadsWorkRanAgain(const Job& job) {
-  const std::set<WorkerId> lost = LostWorkers(job);
-  int again = 0;
-  for (const auto& [work, executions] : Executions(job)) {
-    again += static_cast<int>(executions.size()) - 1;
-    for (std::size_t i = 0; i + 1 < executions.size(); ++i) {
-      EXPECT_TRUE(lost.contains(executions[i].worker))
-          << work.part << " of iteration " << work.iteration << " by live " << executions[i].worker;
-    }
-  }
-  int replayed = 0;
-  for (const nlohmann::json& resumed : job.Events("resumed")) {
-    replayed += resumed.at("replayed_actions").get<int>();
-  }
-  EXPECT_EQ(replayed, again);
-}
-
-// What every survived failure has to show, whatever failed.
-void ExpectUnharmedResults(const Job& job, const JobOptions& options, int lost_workers) {
-  const Reference& reference = ReferenceFor(options);
-  EXPECT_EQ(Differs(job.Losses(), reference.losses, kTolerance), "");
-  EXPECT_EQ(Differs(job.GradientNorms(), reference.norms, kTolerance), "");
-  EXPECT_EQ(job.SamplesPerIteration(), reference.samples);
-  EXPECT_EQ(static_cast<int>(job.Events("failure_detected").size()), lost_workers);
-  // A survivor is never started again: every place joined exactly once.
-  EXPECT_EQ(job.Events("worker_joined").size(), job.WorkerPids().size());
-  for (const nlohmann::json& resumed : job.Events("resumed")) {
-    EXPECT_EQ(resumed.at("lost_iterations"), 0) << resumed;
-  }
-  ExpectOnlyTheDeadsWorkRanAgain(job);
 }
 
 struct Account {

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string>
 
+#include "recycle/app/agent_link.h"
 #include "recycle/app/child_process.h"
 #include "recycle/app/commands.h"
 #include "recycle/app/executor_setup.h"
@@ -20,12 +20,12 @@
 #include "recycle/app/run_folder.h"
 #include "recycle/app/spawner.h"
 #include "recycle/base/log.h"
-#include "recycle/rpc/agent_client.h"
 
 namespace recycle {
 namespace {
 
-constexpr std::chrono::seconds kConnectTimeout{10};
+// How often the agent looks whether another coordinator leads.
+constexpr std::int64_t kLookIntervalMs = 200;
 
 struct SpawnerLines {
   int commands = -1;  // to the spawner
@@ -43,8 +43,6 @@ StatusOr<SpawnerLines> StartSpawner(const AgentArguments& arguments, const RunFo
                 "spawn",
                 "--run-dir",
                 folder.root(),
-                "--address",
-                arguments.address,
                 "--agent",
                 std::to_string(arguments.agent),
                 "--command-fd",
@@ -69,7 +67,7 @@ void Command(const SpawnerLines& spawner, std::string_view word, WorkerId worker
 // Between the spawner and the coordinator, until the spawner is gone.
 class AgentLoop {
  public:
-  AgentLoop(const SpawnerLines& spawner, AgentClient& coordinator, std::optional<Duration> respawn)
+  AgentLoop(const SpawnerLines& spawner, AgentLink& coordinator, std::optional<Duration> respawn)
       : spawner_(spawner), coordinator_(coordinator), respawns_(respawn) {}
 
   void Run();
@@ -79,7 +77,7 @@ class AgentLoop {
   void OnReport(const std::string& line);
   void OnExit(const SpawnerReport& report);
   const SpawnerLines spawner_;
-  AgentClient& coordinator_;
+  AgentLink& coordinator_;
   Respawns respawns_;
 };
 
@@ -116,16 +114,17 @@ void AgentLoop::OnExit(const SpawnerReport& report) {
 
 int AgentLoop::TimeoutMs() const {
   const std::optional<TimePoint> due = respawns_.NextDeadline();
-  if (!due) return -1;
+  if (!due) return static_cast<int>(kLookIntervalMs);
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(*due - SystemClock().Now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLookIntervalMs));
 }
 
 void AgentLoop::Run() {
   LineSplitter lines;
   char buffer[4096];
   for (;;) {
+    coordinator_.FollowLeader();
     for (const WorkerId worker : respawns_.TakeDue(SystemClock().Now())) {
       Command(spawner_, "start", worker);
     }
@@ -155,12 +154,10 @@ Status ServeAgent(const AgentArguments& arguments) {
   for (const WorkerId worker : WorkersOfAgent(config, arguments.agent)) {
     Command(spawner, "start", worker);
   }
-  RC_ASSIGN_OR_RETURN(
-      const std::unique_ptr<AgentClient> coordinator,
-      AgentClient::Connect(
-          arguments.address, AgentHello{.agent = arguments.agent, .pid = getpid()}, kConnectTimeout,
-          [&](const StartExecutor& command) { Command(spawner, "restart", command.worker); }));
-  AgentLoop(spawner, *coordinator, RespawnDelay(config)).Run();
+  AgentLink coordinator(
+      folder, AgentHello{.agent = arguments.agent, .pid = getpid()},
+      [&](const StartExecutor& command) { Command(spawner, "restart", command.worker); });
+  AgentLoop(spawner, coordinator, RespawnDelay(config)).Run();
   return absl::UnavailableError(
       fmt::format("the spawner of agent {} ended; its log is {}", arguments.agent,
                   folder.Log(fmt::format("spawner-{}", arguments.agent))));

@@ -238,11 +238,11 @@ void AddProcesses(CLI::App& app, const CommandHandlers& handlers, Invocation& ca
   coordinator->add_option("--run-dir", call.coordinator.run_dir)->required();
   coordinator->add_option("--report-fd", call.coordinator.report_fd);
   coordinator->add_option("--resume-from", call.coordinator.resume_from);
+  coordinator->add_option("--launch", call.coordinator.launch);
   coordinator->callback([&call, &handlers] { call.code = handlers.coordinator(call.coordinator); });
 
   CLI::App* agent = app.add_subcommand("agent", "The agent of one host")->group("");
   agent->add_option("--run-dir", call.agent.run_dir)->required();
-  agent->add_option("--address", call.agent.address)->required();
   agent->add_option("--agent", call.agent.agent)->required();
   agent->callback([&call, &handlers] { call.code = handlers.agent(call.agent); });
 

@@ -44,12 +44,12 @@ struct PlaceArguments {
 struct CoordinatorArguments {
   std::string run_dir;
   int report_fd = -1;   // events and metrics for the launcher, a JSON object a line
+  std::string launch;   // names the start of the job that it belongs to; empty: the only one
   int resume_from = 0;  // iteration of the checkpoint that the job goes on from; 0: it begins
   bool operator==(const CoordinatorArguments&) const = default;
 };
 struct AgentArguments {
   std::string run_dir;
-  std::string address;  // the coordinator's, host:port
   int agent = 0;
   bool operator==(const AgentArguments&) const = default;
 };

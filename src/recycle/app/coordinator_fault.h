@@ -1,6 +1,6 @@
 // Faults that the coordinator's process carries out itself, and the stamps it leaves of them.
 //
-// Thread-safe: functions.
+// Functions are thread-safe.
 #ifndef RECYCLE_APP_COORDINATOR_FAULT_H_
 #define RECYCLE_APP_COORDINATOR_FAULT_H_
 
@@ -14,6 +14,35 @@
 #include "recycle/protocol/fault.h"
 
 namespace recycle {
+
+// Carries out the job's faults (--inject) that hit the coordinator. A fault fires once in a job's
+// life, whichever coordinator leads: a stamp in the run folder tells (fault_ledger.h).
+//
+// Points: `start` before it listens; `store` when a generation's record is durable and nobody has
+// been told; `regroup` when Prepare is out; every other point when the fault's iteration begins.
+//
+//   faults.At(FaultPoint::kStore, iteration);   // from 1
+//
+// Not thread-safe: the coordinator's thread owns it.
+class CoordinatorFaults {
+ public:
+  CoordinatorFaults(const std::vector<Fault>& faults, const RunFolder& folder, const Clock& clock);
+
+  // Fires what is due: `point` is kStart, kStore, kRegroup or, for the beginning of `iteration`
+  // (from 1), kStep. A kill does not return. True if something fired.
+  bool At(FaultPoint point, int iteration);
+
+ private:
+  struct ArmedFault {
+    int index = 0;
+    Fault fault;
+  };
+  void Fire(const ArmedFault& armed, int iteration) const;
+
+  const RunFolder folder_;
+  const Clock& clock_;
+  std::vector<ArmedFault> armed_;
+};
 
 // Leaves the stamp of fault `index`, which fires in `iteration` (from 1). Errors as
 // WriteFileAtomically.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,9 +18,9 @@
 #include "recycle/app/dry_run.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/job_conversion.h"
+#include "recycle/app/leader_address.h"
 #include "recycle/app/report_error.h"
 #include "recycle/base/check.h"
-#include "recycle/base/file.h"
 #include "recycle/base/log.h"
 #include "recycle/data/dataset.h"
 #include "recycle/planner/planner.h"
@@ -31,9 +30,13 @@
 namespace recycle {
 namespace {
 
-constexpr std::string_view kGenerationKey = "generation";
 // How long executors may take to leave once the job is over: they have nothing left to do.
 constexpr std::chrono::seconds kLeaveTimeout{3};
+// A store that is out of order is tried again so often.
+constexpr std::chrono::milliseconds kStoreRetry{50};
+// Results are acknowledged so often: until then the workers keep them.
+constexpr std::chrono::milliseconds kRecordedInterval{50};
+constexpr std::chrono::milliseconds kTick{250};
 
 template <class... Cases>
 struct Overloaded : Cases... {
@@ -41,17 +44,6 @@ struct Overloaded : Cases... {
 };
 template <class... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
-
-std::string RecordToJson(const GenerationRecord& record) {
-  Json json;
-  json["generation"] = record.generation.value();
-  json["members"] = Json::array();
-  for (const WorkerId worker : record.members) json["members"].push_back(ToString(worker));
-  json["lost"] = Json::array();
-  for (const LostWorker& lost : record.lost) json["lost"].push_back(ToString(lost.worker));
-  json["reason"] = record.reason;
-  return json.dump();
-}
 
 // The sampler that tells which samples a micro-batch held; only with log.samples.
 StatusOr<std::optional<Sampler>> SamplerOf(const JobConfig& config, const PreparedCorpus& corpus) {
@@ -65,10 +57,15 @@ StatusOr<std::optional<Sampler>> SamplerOf(const JobConfig& config, const Prepar
                                         config.batch.micro_batch_size, config.train.seed));
 }
 
-// Does "diskfull coordinator" begin with iteration `iteration` (from 1)?
-bool IsDue(const Fault& fault, std::int32_t iteration) {
-  return fault.what == FaultKind::kDiskFull && fault.target.kind == TargetKind::kCoordinator &&
-         fault.iteration.value_or(iteration) == iteration;
+// What the core has to know of earlier coordinators; nothing if none has stored a generation.
+std::optional<Inheritance> InheritanceOf(const JobRecords& records, const RunHistory& history,
+                                         const RunFolder& folder) {
+  if (!records.inherited()) return std::nullopt;
+  return Inheritance{.record = *records.inherited(),
+                     .told = history.LastTold(folder),
+                     .restored = history.RestoredIn(records.inherited()->generation),
+                     .iterations_done = history.iterations_done(),
+                     .last_loss = history.last_loss()};
 }
 
 }  // namespace
@@ -88,16 +85,20 @@ MakePlanFunction PlansOf(const JobConfig& config) {
 
 CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig& config,
                                        const CoordinatorOptions& options, int report_fd,
-                                       std::unique_ptr<Store> store, std::optional<Sampler> sampler,
+                                       Estate estate, std::optional<Sampler> sampler,
                                        const PreparedCorpus& corpus)
     : folder_(folder),
       config_(config),
       clock_(SystemClock()),
       launcher_(report_fd),
       recorder_(config, folder, clock_, launcher_, std::move(sampler)),
-      store_(std::move(store)),
+      store_(std::move(estate.store)),
+      records_(std::move(estate.records)),
+      history_(std::move(estate.history)),
       core_(options, PlansOf(config), OrderRemainder,
-            CanonicalParameterNames(ModelOptionsOf(config))),
+            CanonicalParameterNames(ModelOptionsOf(config)),
+            InheritanceOf(records_, history_, folder)),
+      faults_(config.inject, folder, clock_),
       checkpoints_(folder.Checkpoints()) {
   if (config.checkpoint.every > 0) {
     committer_.emplace(
@@ -115,7 +116,10 @@ CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig&
   PublishStatus();
 }
 
-CoordinatorProcess::~CoordinatorProcess() { unlink(folder_.Address().c_str()); }
+CoordinatorProcess::~CoordinatorProcess() {
+  const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
+  if (leader.ok() && leader->term == records_.term()) unlink(folder_.Address().c_str());
+}
 
 StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(
     const RunFolder& folder, const JobConfig& config, const CoordinatorArguments& arguments) {
@@ -124,16 +128,22 @@ StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(
   RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, ReadCorpusFile(folder));
   RC_ASSIGN_OR_RETURN(std::optional<Sampler> sampler, SamplerOf(config, corpus));
   RC_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, SqliteStore::Open(folder.Store()));
-  RC_ASSIGN_OR_RETURN(const std::optional<Store::Entry> record,
-                      store->Get(std::string(kGenerationKey)));
-  if (record) options.last_generation = record->version;
-  if (arguments.resume_from > 0) {
+  RC_ASSIGN_OR_RETURN(
+      JobRecords records,
+      JobRecords::TakeOver(*store,
+                           {.id = fmt::format("process {}", getpid()), .launch = arguments.launch},
+                           SystemClock().Now()));
+  RC_ASSIGN_OR_RETURN(RunHistory history, RunHistory::Read(folder));
+  options.last_generation = records.last_generation().value();
+  if (arguments.resume_from > 0) options.checkpoints = true;
+  if (arguments.resume_from > 0 && !records.inherited()) {
     options.restore_from = arguments.resume_from;
-    options.checkpoints = true;
     RC_RETURN_IF_ERROR(CheckpointSource(folder.Checkpoints()).Begin(arguments.resume_from));
   }
   std::unique_ptr<CoordinatorProcess> process(new CoordinatorProcess(
-      folder, config, options, arguments.report_fd, std::move(store), std::move(sampler), corpus));
+      folder, config, options, arguments.report_fd,
+      {std::move(store), std::move(records), std::move(history)}, std::move(sampler), corpus));
+  process->faults_.At(FaultPoint::kStart, /*iteration=*/1);
   RC_RETURN_IF_ERROR(process->Listen());
   return process;
 }
@@ -157,22 +167,25 @@ Status CoordinatorProcess::Listen() {
   handlers.on_stop_wanted = [this] { queue_.Push(StopWanted{}); };
   handlers.on_drain_wanted = [this](WorkerId worker) { queue_.Push(DrainWanted{worker}); };
   RC_ASSIGN_OR_RETURN(server_, ControlServer::Start("127.0.0.1", std::move(handlers)));
-  RC_RETURN_IF_ERROR(WriteFileAtomically(folder_.Address(), server_->address() + "\n"));
-  LogInfo("listens on {}", server_->address());
+  RC_RETURN_IF_ERROR(WriteLeaderAddress(folder_, {server_->address(), records_.term()}));
+  LogInfo("leads in term {}, listens on {}", records_.term(), server_->address());
   launcher_.Send("address", Json{{"address", server_->address()}});
   return OkStatus();
 }
 
 ExitCode CoordinatorProcess::Run() {
-  recorder_.JobStarted();
-  Apply(TimePassed{});  // the time to join begins
-  while (!end_) {
-    const std::optional<TimePoint> deadline = core_.NextDeadline();
-    Wait(deadline);
-    HandleEvents();
-    if (!end_ && deadline && clock_.Now() >= *deadline) Apply(TimePassed{});
-    RecordCheckpoints();
-    PublishStatus();
+  if (!records_.is_first()) recorder_.TakeUp(history_);
+  recorder_.Begin({server_->address(), records_.term()}, records_.is_first());
+  if (records_.inherited() && records_.inherited()->generation > history_.announced()) {
+    recorder_.OnGenerationStored(*records_.inherited(),
+                                 {.stored = clock_.Now(), .told = clock_.Now()});
+  }
+  if (records_.end()) {
+    end_ = records_.end();
+    if (records_.inherited()) leaving_ = records_.inherited()->members;
+  } else if (!Lead()) {
+    LogWarning("another coordinator leads: this one leaves");
+    return ExitCode::kFenced;
   }
   const bool in_order = end_->how == EndJob::How::kDone || end_->how == EndJob::How::kStopped;
   if (in_order) AwaitExits();  // else nobody was told to leave, and the launcher ends them
@@ -182,13 +195,46 @@ ExitCode CoordinatorProcess::Run() {
   return CodeOf(*end_, every_fault_fired);
 }
 
-void CoordinatorProcess::Wait(std::optional<TimePoint> deadline) {
-  int timeout_ms = -1;
-  if (deadline) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(*deadline - clock_.Now()).count();
-    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+bool CoordinatorProcess::Lead() {
+  Apply(TimePassed{});  // the time to join begins
+  while (!end_ && !lost_term_) {
+    const std::optional<TimePoint> deadline = core_.NextDeadline();
+    Wait(deadline);
+    if (clock_.Now() >= next_tick_ && !Tick()) return false;
+    HandleEvents();
+    if (!end_ && deadline && clock_.Now() >= *deadline) Apply(TimePassed{});
+    if (committing_ && clock_.Now() >= committing_->next_attempt) Commit();
+    RecordCheckpoints();
+    PublishStatus();
   }
+  if (committing_ && !lost_term_) {  // the record of a lost stage: no time is left for the store
+    committing_->since = TimePoint();
+    Commit();
+  }
+  return !lost_term_;
+}
+
+// Before anything else whenever a tick has passed: a process that was frozen finds out here.
+bool CoordinatorProcess::Tick() {
+  if (absl::IsAborted(records_.Prove())) return false;
+  launcher_.Send("alive", Json::object());
+  const LeaderAddress own{server_->address(), records_.term()};
+  // One that had lost its term already may have written the file late.
+  if (const StatusOr<LeaderAddress> known = ReadLeaderAddress(folder_);
+      !known.ok() || *known != own) {
+    const Status written = WriteLeaderAddress(folder_, own);
+    if (!written.ok()) LogWarning("{}", std::string(written.message()));
+  }
+  next_tick_ = clock_.Now() + kTick;
+  return true;
+}
+
+void CoordinatorProcess::Wait(std::optional<TimePoint> deadline) {
+  TimePoint until = next_tick_;
+  if (deadline) until = std::min(until, *deadline);
+  if (committing_) until = std::min(until, committing_->next_attempt);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock_.Now()).count();
+  const int timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, kTick.count()));
   const auto launcher_events =
       static_cast<short>(launcher_.wants_to_write() ? POLLIN | POLLOUT : POLLIN);
   pollfd ready[] = {{queue_.descriptor(), POLLIN, 0},
@@ -202,6 +248,7 @@ void CoordinatorProcess::Wait(std::optional<TimePoint> deadline) {
 
 void CoordinatorProcess::HandleEvents() {
   for (const Event& event : queue_.Drain()) {
+    if (lost_term_) return;
     if (!end_) Apply(event);
     Note(event);
   }
@@ -210,6 +257,10 @@ void CoordinatorProcess::HandleEvents() {
 void CoordinatorProcess::Apply(const Event& event) {
   const std::vector<Effect> effects = core_.Step(event, clock_.Now());
   for (const Effect& effect : effects) {
+    if (const auto* end = std::get_if<EndJob>(&effect)) CommitEnd(*end);
+  }
+  if (lost_term_) return;
+  for (const Effect& effect : effects) {
     if (const auto* send = std::get_if<SendTo>(&effect)) {
       server_->Send(send->worker, send->message);
     }
@@ -217,36 +268,68 @@ void CoordinatorProcess::Apply(const Event& event) {
   for (const Effect& effect : effects) CarryOut(effect);
 }
 
-void CoordinatorProcess::Commit(const GenerationRecord& record) {
-  const Status stored = store_->CompareAndSet(std::string(kGenerationKey),
-                                              record.generation.value() - 1, RecordToJson(record));
-  RC_CHECK(!absl::IsAborted(stored))
-      << "a second coordinator writes to this run's store: " << stored.message();
+void CoordinatorProcess::Commit() {
+  const GenerationRecord& record = committing_->record;
+  const Status stored = records_.Put(record, clock_.Now());
   const TimePoint stored_at = clock_.Now();
-  Apply(RecordStored{record.generation});
-  recorder_.OnGenerationStored(record, {.stored = stored_at, .told = clock_.Now()});
-  // One coordinator without a successor: a record that no disk holds binds nobody else. Say it, go
-  // on.
-  if (!stored.ok())
+  if (absl::IsAborted(stored)) {
+    lost_term_ = true;
+    return;
+  }
+  const bool may_wait = stored_at < committing_->since + std::chrono::milliseconds(
+                                                             config_.resilience.failure_timeout_ms);
+  if (!stored.ok() && may_wait) {
+    LogWarning("{}; trying again", std::string(stored.message()));
+    committing_->next_attempt = stored_at + kStoreRetry;
+    return;
+  }
+  const GenerationRecord durable = std::move(committing_->record);
+  committing_.reset();
+  const int iteration = core_.view().iteration + 1;
+  faults_.At(FaultPoint::kStore, iteration);
+  Apply(RecordStored{durable.generation});
+  faults_.At(FaultPoint::kRegroup, iteration);
+  recorder_.OnGenerationStored(durable, {.stored = stored_at, .told = clock_.Now()});
+  // The disk is full, or broken. The workers know the generation, and a coordinator that comes
+  // after this one hears of it from them: go on, and say it.
+  if (!stored.ok()) {
     recorder_.Warn(fmt::format("the generation is not durable: {}", std::string(stored.message())));
+  }
+}
+
+void CoordinatorProcess::CommitEnd(const EndJob& end) {
+  if (end.how != EndJob::How::kDone && end.how != EndJob::How::kStopped) return;
+  leaving_ = core_.view().live;
+  const Status stored = records_.Put(end);
+  lost_term_ = absl::IsAborted(stored);
+  if (!stored.ok()) LogWarning("the end is not durable: {}", std::string(stored.message()));
+}
+
+void CoordinatorProcess::OnIteration(const AnnounceIteration& iteration) {
+  recorder_.OnIteration(iteration);
+  if (committer_) committer_->OnIteration(iteration.done.iteration + 1, MeanLoss(iteration.done));
+  if (faults_.At(FaultPoint::kStep, iteration.done.iteration + 2)) recorder_.FaultsFired();
+  if (clock_.Now() < told_recorded_ + kRecordedInterval) return;
+  told_recorded_ = clock_.Now();
+  for (const WorkerId worker : core_.view().live) {
+    if (worker.stage.value() + 1 != config_.parallel.pipeline) continue;
+    server_->Send(worker, Recorded{.iteration = iteration.done.iteration});
+  }
 }
 
 void CoordinatorProcess::CarryOut(const Effect& effect) {
   std::visit(
       Overloaded{
           [](const SendTo& /*sent already*/) {},
-          [this](const StoreRecord& store) { Commit(store.record); },
+          [this](const StoreRecord& store) {
+            committing_ = {store.record, clock_.Now(), clock_.Now()};
+            Commit();
+          },
           [this](const AnnounceResumed& resumed) {
             recorder_.OnResumed(resumed);
-            FireDiskFull(resumed.iteration + 1);
+            if (faults_.At(FaultPoint::kStep, resumed.iteration + 1)) recorder_.FaultsFired();
           },
-          [this](const AnnounceIteration& iteration) {
-            recorder_.OnIteration(iteration);
-            if (committer_) {
-              committer_->OnIteration(iteration.done.iteration + 1, MeanLoss(iteration.done));
-            }
-            FireDiskFull(iteration.done.iteration + 2);
-          },
+          [this](const AnnounceIteration& iteration) { OnIteration(iteration); },
           [this](const AnnounceJoined& joined) { recorder_.OnJoined(joined); },
           [this](const AnnouncePlan& made) { recorder_.OnPlan(made); },
           [this](const AnnounceLinkRestored& restored) { recorder_.OnLinkRestored(restored); },
@@ -267,6 +350,10 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
 
 void CoordinatorProcess::Note(const Event& event) {
   if (const auto* from = std::get_if<FromExecutor>(&event)) {
+    // It was told to leave by a coordinator that is gone, or on a stream that is.
+    if (!leaving_.empty() && std::holds_alternative<Hello>(from->message)) {
+      server_->Send(from->worker, Leave{});
+    }
     if (const auto* finished = std::get_if<Finished>(&from->message)) {
       link_bytes_[from->worker] = finished->link_bytes;
     }
@@ -294,27 +381,14 @@ JobRecorder::Traffic CoordinatorProcess::CountTraffic() const {
 }
 
 void CoordinatorProcess::AwaitExits() {
-  const std::vector<WorkerId> live = core_.view().live;
   const TimePoint deadline = clock_.Now() + kLeaveTimeout;
   const auto all_left = [&] {
-    return std::all_of(live.begin(), live.end(),
+    return std::all_of(leaving_.begin(), leaving_.end(),
                        [this](WorkerId worker) { return exited_.contains(worker); });
   };
   while (!all_left() && clock_.Now() < deadline) {
     Wait(deadline);
     HandleEvents();
-  }
-}
-
-void CoordinatorProcess::FireDiskFull(std::int32_t iteration) {
-  for (int index = 0; index < static_cast<int>(config_.inject.size()); ++index) {
-    if (!IsDue(config_.inject[static_cast<std::size_t>(index)], iteration)) continue;
-    if (!disk_faults_.insert(index).second) continue;
-    const Status written = WriteCoordinatorStamp(folder_, clock_, index, iteration);
-    if (!written.ok()) recorder_.Warn(std::string(written.message()));
-    recorder_.FaultsFired();
-    const rlimit none = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
-    setrlimit(RLIMIT_FSIZE, &none);
   }
 }
 

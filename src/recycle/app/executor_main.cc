@@ -1,7 +1,7 @@
 // recycle-executor: the one program that links libtorch.
 //
-//   recycle-executor spawn --run-dir DIR --address HOST:PORT --agent N --command-fd N --report-fd N
-//   recycle-executor run --worker K:I --run-dir DIR [--address HOST:PORT] [--agent N]
+//   recycle-executor spawn --run-dir DIR --agent N --command-fd N --report-fd N
+//   recycle-executor run --worker K:I --run-dir DIR [--agent N]
 //
 // `spawn` serves an agent (spawner.h); `run` is one executor by itself.
 #include <ATen/core/ivalue.h>
@@ -11,67 +11,57 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <memory>
+#include <optional>
 #include <string>
 
 #include "recycle/app/agent.h"
 #include "recycle/app/child_process.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/job_config.h"
+#include "recycle/app/lasting_control_link.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/app/spawner.h"
-#include "recycle/base/file.h"
 #include "recycle/base/log.h"
 #include "recycle/executor/executor.h"
-#include "recycle/rpc/control_client.h"
 
 namespace recycle {
 namespace {
 
-constexpr std::chrono::seconds kConnectTimeout{10};
-
-// The executor's face of the control plane over gRPC.
-class RpcControlLink : public ControlLink {
- public:
-  explicit RpcControlLink(ControlClient& client) : client_(client) {}
-  void Send(const ExecutorMessage& message) override { client_.Send(message); }
-  StatusOr<CoordinatorMessage> Receive() override { return client_.Receive(); }
-  void Close() override { client_.Close(); }
-
- private:
-  ControlClient& client_;
-};
+// How long an executor that no agent owns looks for a coordinator. Others end with their agent.
+constexpr std::chrono::seconds kFirstPatience{10};
+constexpr std::chrono::minutes kLaterPatience{1};
 
 struct Arguments {
   std::string run_dir;
-  std::string address;
   std::string worker;
   int agent = 0;
   SpawnerOptions spawner;
 };
 
 // Runs one executor to its end in this process. `config` is the run's.
-StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder,
-                           const std::string& address, WorkerId worker, int agent,
-                           const ParentProcesses& parents) {
+StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder, WorkerId worker,
+                           int agent, const ParentProcesses& parents) {
   RC_ASSIGN_OR_RETURN(const ExecutorOptions options,
                       ExecutorOptionsOf(config, folder, worker, agent, parents));
-  RC_ASSIGN_OR_RETURN(const std::unique_ptr<ControlClient> client,
-                      ControlClient::Connect(address, kConnectTimeout));
-  RpcControlLink link(*client);
+  const bool is_owned = agent >= 0;
+  LastingControlLink link(folder,
+                          is_owned ? std::nullopt : std::optional<Duration>(kLaterPatience));
+  RC_RETURN_IF_ERROR(
+      link.Connect(is_owned ? std::nullopt : std::optional<Duration>(kFirstPatience)));
   return RunExecutor(options, link, SystemClock());
 }
 
 // The same with its own log; the result is the process's exit code.
-int ExecuteAndReport(const JobConfig& config, const RunFolder& folder, const std::string& address,
-                     WorkerId worker, int agent, const ParentProcesses& parents) {
+int ExecuteAndReport(const JobConfig& config, const RunFolder& folder, WorkerId worker, int agent,
+                     const ParentProcesses& parents) {
   const std::string log = folder.ExecutorLog(worker);
   RedirectOutput(log);
   InitLog(fmt::format("executor {}", ToString(worker)), log);
-  const StatusOr<ExitCode> code = Execute(config, folder, address, worker, agent, parents);
+  const StatusOr<ExitCode> code = Execute(config, folder, worker, agent, parents);
   if (!code.ok()) {
     LogError("{}", std::string(code.status().message()));
     return static_cast<int>(ExitCodeOf(code.status()));
@@ -92,7 +82,7 @@ StatusOr<int> Spawn(const Arguments& arguments) {
   WarmUp();
   const ParentProcesses parents{.agent = getppid(), .launcher = ParentOf(getppid())};
   return RunSpawner(arguments.spawner, [&](WorkerId worker) {
-    return ExecuteAndReport(config, folder, arguments.address, worker, arguments.agent, parents);
+    return ExecuteAndReport(config, folder, worker, arguments.agent, parents);
   });
 }
 
@@ -106,12 +96,7 @@ StatusOr<int> RunOne(const Arguments& arguments) {
         fmt::format("--worker {}: the job has pipelines 0 to {} and stages 0 to {}",
                     arguments.worker, config.parallel.data - 1, config.parallel.pipeline - 1));
   }
-  std::string address = arguments.address;
-  if (address.empty()) {
-    RC_ASSIGN_OR_RETURN(address, ReadWholeFile(folder.Address()));
-    address = address.substr(0, address.find('\n'));
-  }
-  return ExecuteAndReport(config, folder, address, worker, arguments.agent, {.agent = getppid()});
+  return ExecuteAndReport(config, folder, worker, arguments.agent, {.agent = getppid()});
 }
 
 // Starts over with one thread per library, unless the environment says so already.
@@ -134,8 +119,6 @@ int Main(int argc, char** argv) {
   CLI::App* const run = program.add_subcommand("run", "run one executor");
   for (CLI::App* const command : {spawn, run}) {
     command->add_option("--run-dir", arguments.run_dir, "folder of the run")->required();
-    command->add_option("--address", arguments.address,
-                        "the coordinator's HOST:PORT (default: the run folder's)");
     command->add_option("--agent", arguments.agent, "number of the agent it belongs to");
   }
   spawn->add_option("--command-fd", arguments.spawner.command_fd)->required();

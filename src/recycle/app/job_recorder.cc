@@ -94,15 +94,89 @@ void JobRecorder::Write(const Json& event) {
   events_.Append(event.dump());
 }
 
-void JobRecorder::JobStarted() {
-  Json event = MakeEvent(clock_.UnixSeconds(), "job_started");
-  event["workers"] = config_.parallel.data * config_.parallel.pipeline;
-  event["iterations"] = config_.train.iterations;
+void JobRecorder::Begin(const LeaderAddress& leader, bool is_first) {
+  if (is_first) {
+    Json event = MakeEvent(clock_.UnixSeconds(), "job_started");
+    event["workers"] = config_.parallel.data * config_.parallel.pipeline;
+    event["iterations"] = config_.train.iterations;
+    event["pid"] = getpid();
+    Write(event);
+  }
+  Json event = MakeEvent(clock_.UnixSeconds(), "leader");
+  event["id"] = leader.address;
+  event["term"] = leader.term;
   event["pid"] = getpid();
   Write(event);
+  if (!is_first) FaultsFired();  // such as the earlier coordinator's
+}
+
+void JobRecorder::TakeUp(const RunHistory& history) {
+  if (history.events().empty()) return;
+  const double unix_now = clock_.UnixSeconds();
+  const auto moment_of = [&](const Json& event) {
+    const std::chrono::duration<double> ago(unix_now - event.at("time").get<double>());
+    return clock_.Now() - std::chrono::duration_cast<Duration>(ago);
+  };
+  started_ = moment_of(history.events().front());
+  for (const Json& event : history.events()) {
+    const std::string name = event.at("event");
+    if (name == "executor_exited") exited_.emplace(event.at("worker"), event.at("pid"));
+    if (name == "worker_parked") parked_.insert(event.at("worker"));
+    if (name == "worker_joined") {
+      const StatusOr<WorkerId> worker = ParseWorkerId(event.at("worker").get<std::string>());
+      if (worker.ok()) came_back_[*worker] = moment_of(event);
+      joined_.emplace(event.at("worker"), event.at("pid"));
+    }
+  }
+  generation_ = history.announced();
+  TakeUpSummary(history);
+}
+
+void JobRecorder::TakeUpSummary(const RunHistory& history) {
+  std::multimap<int, Json> trouble;  // by the iteration it fell into
+  bool is_first_resume = true;
+  for (const Json& event : history.events()) {
+    const bool is_resume = event.at("event") == "resumed";
+    if (is_resume && std::exchange(is_first_resume, false)) continue;
+    if (is_resume || event.at("event") == "failure_detected") {
+      trouble.emplace(event.at("iteration"), event);
+    }
+  }
+  if (!is_first_resume) last_progress_ = clock_.Now();
+  disturbed_ = !is_first_resume;
+  const auto note_until = [&](int iteration) {
+    bool noted = false;
+    for (; !trouble.empty() && trouble.begin()->first <= iteration;
+         trouble.erase(trouble.begin())) {
+      const Json& event = trouble.begin()->second;
+      noted = true;
+      if (event.at("event") == "failure_detected") {
+        summary_.AddFailures(1);
+      } else {
+        const std::chrono::duration<double, std::milli> wasted(event.at("resume_ms").get<double>());
+        const Json& replayed = event.at("replayed_actions");
+        summary_.AddRegroup(replayed.is_null() ? 0 : replayed.get<int>(),
+                            std::chrono::duration_cast<Duration>(wasted));
+      }
+    }
+    return noted;
+  };
+  for (const Json& line : history.metrics()) {
+    const std::chrono::duration<double, std::milli> elapsed(line.at("iteration_ms").get<double>());
+    RunSummary::Iteration iteration;
+    iteration.disturbed = note_until(line.at("iteration"));
+    iteration.loss = line.at("loss");
+    iteration.tokens = line.at("tokens");
+    iteration.elapsed = std::chrono::duration_cast<Duration>(elapsed);
+    iteration.generation = Generation(line.at("generation").get<std::int64_t>());
+    summary_.AddIteration(iteration);
+  }
+  note_until(config_.train.iterations);
+  iterations_done_ = history.iterations_done();
 }
 
 void JobRecorder::OnJoined(const AnnounceJoined& joined) {
+  if (!joined_.emplace(ToString(joined.worker), joined.pid).second) return;
   came_back_[joined.worker] = clock_.Now();
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_joined");
   event["worker"] = ToString(joined.worker);
@@ -259,9 +333,9 @@ void JobRecorder::OnIteration(const AnnounceIteration& announced) {
   line["generation"] = done.generation.value();
   line["peak_bytes"] = Json::array();
   for (const auto& [stage, bytes] : announced.peak_bytes) line["peak_bytes"].push_back(bytes);
-  launcher_.Send("metrics", line);
-  metrics_.Append(line.dump());
   WriteSamples(done);
+  launcher_.Send("metrics", line);
+  metrics_.Append(line.dump());  // last: an iteration is recorded with this line
 }
 
 void JobRecorder::WriteSamples(const IterationDone& done) {
@@ -316,6 +390,7 @@ void JobRecorder::OnRejoin(const AnnounceRejoin& news) {
 }
 
 void JobRecorder::OnParked(const AnnounceParked& parked) {
+  if (!parked_.insert(ToString(parked.worker)).second) return;
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_parked");
   event["worker"] = ToString(parked.worker);
   event["deaths"] = parked.deaths;
@@ -349,6 +424,7 @@ void JobRecorder::OnCheckpoint(const CheckpointCommitter::Result& result) {
 }
 
 void JobRecorder::OnExit(const ExecutorExited& exited) {
+  if (!exited_.emplace(ToString(exited.worker), exited.pid).second) return;
   Json event = MakeEvent(clock_.UnixSeconds(), "executor_exited");
   event["worker"] = ToString(exited.worker);
   event["pid"] = exited.pid;

@@ -3,7 +3,7 @@
 // It decides nothing: a job without it would run the same.
 //
 //   JobRecorder recorder(config, folder, clock, link);
-//   recorder.JobStarted();
+//   recorder.Begin(leader, is_first);
 //   recorder.OnGenerationStored(record, {.stored = t1, .told = t2});
 //   recorder.OnResumed(effect); recorder.OnIteration(effect); ... recorder.JobOver(effect);
 //
@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recycle/app/checkpoint_committer.h"
@@ -23,7 +24,9 @@
 #include "recycle/app/fault_ledger.h"
 #include "recycle/app/job_config.h"
 #include "recycle/app/launcher_link.h"
+#include "recycle/app/leader_address.h"
 #include "recycle/app/run_folder.h"
+#include "recycle/app/run_history.h"
 #include "recycle/app/summary.h"
 #include "recycle/base/clock.h"
 #include "recycle/coordinator/coordinator.h"
@@ -40,7 +43,10 @@ class JobRecorder {
   JobRecorder(const JobConfig& config, const RunFolder& folder, const Clock& clock,
               LauncherLink& launcher, std::optional<Sampler> sampler);
 
-  void JobStarted();
+  // Another coordinator has led this launch before: what `history` has is not written again.
+  void TakeUp(const RunHistory& history);
+  // Writes job_started (the first coordinator of a launch only) and leader.
+  void Begin(const LeaderAddress& leader, bool is_first);
   void OnJoined(const AnnounceJoined& joined);
 
   struct DecisionTimes {
@@ -85,6 +91,7 @@ class JobRecorder {
   Json Progress() const;
 
  private:
+  void TakeUpSummary(const RunHistory& history);
   void Write(const Json& event);
   void WriteFailure(const LostWorker& lost, const DecisionTimes& times);
   void WriteLeave(const LostWorker& lost);
@@ -116,6 +123,10 @@ class JobRecorder {
   std::optional<TimePoint> last_progress_;  // the last iteration's end, or the start of training
   int lost_iterations_ = 0;                 // since everybody resumed last
   bool disturbed_ = false;                  // a regroup fell into the open iteration
+  // Told by this coordinator or an earlier one: processes that came and went, places parked.
+  std::set<std::pair<std::string, int>> joined_;
+  std::set<std::pair<std::string, int>> exited_;
+  std::set<std::string> parked_;
   int iterations_done_ = 0;
   double tokens_per_s_ = 0;
   double iteration_ms_ = 0;

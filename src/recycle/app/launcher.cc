@@ -128,13 +128,13 @@ Launcher::Launcher(const JobConfig& config, const RunFolder& folder, int resume_
     : config_(config),
       folder_(folder),
       resume_from_(resume_from),
+      launch_(fmt::format("{}-{:.6f}", getpid(), clock.UnixSeconds())),
       clock_(clock),
       terminal_(terminal),
       progress_(config, folder.root()) {}
 
 Launcher::~Launcher() {
   KillAll();
-  if (coordinator_ >= 0) close(coordinator_);
   if (signals_ >= 0) close(signals_);
 }
 
@@ -159,7 +159,6 @@ Status Launcher::StartCoordinator() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     return absl::ResourceExhaustedError("no socket for the coordinator");
   }
-  coordinator_ = pair[0];
   ChildOptions child;
   child.argv = {ProgramFolder() + "/recycle",
                 "coordinator",
@@ -168,27 +167,28 @@ Status Launcher::StartCoordinator() {
                 "--report-fd",
                 std::to_string(pair[1]),
                 "--resume-from",
-                std::to_string(resume_from_)};
+                std::to_string(resume_from_),
+                "--launch",
+                launch_};
   child.inherited = {pair[1]};
   child.output_file = folder_.Log(kCoordinator);
   child.own_process_group = true;
   const StatusOr<pid_t> pid = StartChild(child);
   close(pair[1]);
-  if (!pid.ok()) return pid.status();
-  children_.push_back({std::string(kCoordinator), *pid});
+  if (!pid.ok()) {
+    close(pair[0]);
+    return pid.status();
+  }
+  coordinators_.push_back(
+      {.pid = *pid, .socket = pair[0], .lines = {}, .last_heard = clock_.Now()});
+  if (stop_signal_) WriteAll(pair[0], kStopCommand);
   return OkStatus();
 }
 
-Status Launcher::StartAgents(const std::string& address) {
+Status Launcher::StartAgents() {
   for (int agent = 0; agent < config_.launch.agents; ++agent) {
     ChildOptions child;
-    child.argv = {ProgramFolder() + "/recycle",
-                  "agent",
-                  "--run-dir",
-                  folder_.root(),
-                  "--address",
-                  address,
-                  "--agent",
+    child.argv = {ProgramFolder() + "/recycle", "agent", "--run-dir", folder_.root(), "--agent",
                   std::to_string(agent)};
     child.output_file = folder_.Log(fmt::format("agent-{}", agent));
     child.own_process_group = true;
@@ -201,15 +201,25 @@ Status Launcher::StartAgents(const std::string& address) {
 Status Launcher::Loop() {
   Status status;
   while (!coordinator_status_ && !killed_ && status.ok() && start_failure_.ok()) {
-    pollfd ready[] = {{signals_, POLLIN, 0}, {coordinator_, POLLIN, 0}};
-    if (poll(ready, 2, TimeoutMs()) < 0 && errno != EINTR) {
+    std::vector<pollfd> ready = {{signals_, POLLIN, 0}};
+    for (const Coordinator& coordinator : coordinators_) {
+      ready.push_back({coordinator.socket, POLLIN, 0});  // poll skips a negative one
+    }
+    int timeout_ms = -1;
+    if (const auto deadline = NextDeadline()) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(*deadline - clock_.Now()).count();
+      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+    }
+    if (poll(ready.data(), ready.size(), timeout_ms) < 0 && errno != EINTR) {
       return absl::InternalError(fmt::format("poll: errno {}", errno));
     }
-    if (ready[1].revents != 0) ReadCoordinator(status);
+    status = ReadCoordinators(ready);
     signalfd_siginfo info;
     while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
       OnSignal(static_cast<int>(info.ssi_signo));
     }
+    if (status.ok()) status = WatchCoordinator();
     if (grace_over_ && clock_.Now() >= *grace_over_) {
       terminal_.Print("the grace period is over: ending at once");
       killed_ = true;
@@ -218,17 +228,50 @@ Status Launcher::Loop() {
   return status.ok() ? start_failure_ : status;
 }
 
-void Launcher::ReadCoordinator(Status& status) {
-  char buffer[65536];
-  const ssize_t count = read(coordinator_, buffer, sizeof(buffer));
-  if (count > 0) {
-    lines_.Feed({buffer, static_cast<std::size_t>(count)}, [&](const std::string& line) {
-      if (status.ok()) status = OnCoordinatorLine(line);
-    });
-  } else if (count == 0 || errno != EINTR) {
-    close(coordinator_);
-    coordinator_ = -1;  // its end comes by SIGCHLD
+// `ready` holds the coordinators' sockets from its second entry on.
+Status Launcher::ReadCoordinators(const std::vector<pollfd>& ready) {
+  Status status;
+  auto entry = ready.begin() + 1;
+  for (Coordinator& coordinator : coordinators_) {
+    if ((entry++)->revents == 0) continue;
+    char buffer[65536];
+    const ssize_t count = read(coordinator.socket, buffer, sizeof(buffer));
+    if (count > 0) {
+      coordinator.last_heard = clock_.Now();
+      coordinator.lines.Feed({buffer, static_cast<std::size_t>(count)},
+                             [&](const std::string& line) {
+                               if (status.ok()) status = OnCoordinatorLine(line);
+                             });
+    } else if (count == 0 || errno != EINTR) {
+      close(coordinator.socket);
+      coordinator.socket = -1;  // its end comes by SIGCHLD
+    }
   }
+  return status;
+}
+
+Status Launcher::WatchCoordinator() {
+  if (successor_due_) return ReplaceCoordinator();
+  if (job_over_ || !agents_started_ || coordinators_.empty()) return OkStatus();
+  const Coordinator& newest = coordinators_.back();
+  const std::chrono::milliseconds patience(config_.resilience.failure_timeout_ms);
+  if (clock_.Now() < newest.last_heard + patience) return OkStatus();
+  terminal_.Print(fmt::format(
+      "the coordinator (pid {}) gives no sign of life: another one takes over", newest.pid));
+  return ReplaceCoordinator();
+}
+
+Status Launcher::ReplaceCoordinator() {
+  successor_due_ = false;
+  return StartCoordinator();
+}
+
+std::optional<TimePoint> Launcher::NextDeadline() const {
+  std::optional<TimePoint> deadline = grace_over_;
+  if (job_over_ || !agents_started_ || coordinators_.empty()) return deadline;
+  const TimePoint silent = coordinators_.back().last_heard +
+                           std::chrono::milliseconds(config_.resilience.failure_timeout_ms);
+  return deadline ? std::min(*deadline, silent) : silent;
 }
 
 Status Launcher::OnCoordinatorLine(const std::string& line) {
@@ -236,7 +279,10 @@ Status Launcher::OnCoordinatorLine(const std::string& line) {
   RC_CHECK(!message.is_discarded()) << "the coordinator said '" << line << "'";
   const std::string kind = message.at("kind");
   const Json& body = message.at("line");
-  if (kind == "address") return StartAgents(body.at("address"));
+  if (kind == "address" && !agents_started_) {
+    agents_started_ = true;
+    return StartAgents();
+  }
   if (kind == "event") {
     for (const std::string& text : progress_.OnEvent(body)) terminal_.Print(text);
   } else if (kind == "metrics") {
@@ -247,6 +293,7 @@ Status Launcher::OnCoordinatorLine(const std::string& line) {
   } else if (kind == "warning") {
     terminal_.Print("warning: " + body.at("text").get<std::string>());
   } else if (kind == "summary") {
+    job_over_ = true;
     for (const std::string& text : progress_.Closing(body)) terminal_.Print(text);
   }
   return OkStatus();
@@ -268,19 +315,28 @@ void Launcher::OnSignal(int number) {
   terminal_.Print(fmt::format(
       "SIG{}: finishing the iteration, for at most {:g} s; a second signal ends at once",
       sigabbrev_np(number), config_.launch.grace_s));
-  if (coordinator_ >= 0) WriteAll(coordinator_, kStopCommand);
+  for (const Coordinator& coordinator : coordinators_) {
+    if (coordinator.socket >= 0) WriteAll(coordinator.socket, kStopCommand);
+  }
 }
 
 void Launcher::OnChildrenEnded() {
   int wait_status = 0;
   for (pid_t pid = 0; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+    const auto coordinator =
+        std::find_if(coordinators_.begin(), coordinators_.end(),
+                     [pid](const Coordinator& known) { return known.pid == pid; });
+    if (coordinator != coordinators_.end()) {
+      if (coordinator->socket >= 0) close(coordinator->socket);
+      const Coordinator ended = std::move(*coordinator);
+      coordinators_.erase(coordinator);
+      OnCoordinatorEnded(ended, wait_status);
+      continue;
+    }
     const auto child = std::find_if(children_.begin(), children_.end(),
                                     [pid](const Child& known) { return known.pid == pid; });
     if (child == children_.end()) continue;  // an orphan of an agent
-    if (child->name == kCoordinator) {
-      coordinator_status_ = wait_status;
-    } else if (WIFEXITED(wait_status) &&
-               WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kUsage)) {
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kUsage)) {
       // It never got as far as to have workers: nobody else would notice.
       start_failure_ = absl::NotFoundError(fmt::format(
           "{} cannot start; its log is {}", child->name, folder_.Log(LogName(child->name))));
@@ -292,19 +348,47 @@ void Launcher::OnChildrenEnded() {
   }
 }
 
-int Launcher::TimeoutMs() const {
-  if (!grace_over_) return -1;
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(*grace_over_ - clock_.Now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+void Launcher::OnCoordinatorEnded(const Coordinator& coordinator, int wait_status) {
+  const std::string how = DescribeWaitStatus(wait_status);
+  const bool left =
+      WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kFenced);
+  if (left) {
+    terminal_.Print(fmt::format(
+        "the coordinator with pid {} found that another one leads, and left", coordinator.pid));
+    successor_due_ = coordinators_.empty();
+    return;
+  }
+  // Its own decision, or so far into the end of the job that there is nothing to take over.
+  if (!WIFSIGNALED(wait_status) || job_over_) {
+    coordinator_status_ = wait_status;
+    return;
+  }
+  const TimePoint now = clock_.Now();
+  std::erase_if(deaths_, [now](TimePoint death) { return death + kDeathWindow < now; });
+  deaths_.push_back(now);
+  if (static_cast<int>(deaths_.size()) > kDeathsAllowed) {
+    terminal_.Print(fmt::format("the coordinator died {} times within {} s: giving up",
+                                deaths_.size(), kDeathWindow.count()));
+    coordinator_status_ = wait_status;
+    return;
+  }
+  terminal_.Print(
+      fmt::format("the coordinator died ({}): another one takes over, training goes on", how));
+  successor_due_ = coordinators_.empty();
 }
 
 void Launcher::KillAll() {
   // Each child leads a process group: an agent's holds its spawner and executors too.
   for (const Child& child : children_) kill(-child.pid, SIGKILL);
-  while (!children_.empty() && (wait(nullptr) > 0 || errno == EINTR)) {
+  for (const Coordinator& coordinator : coordinators_) kill(-coordinator.pid, SIGKILL);
+  const bool any = !children_.empty() || !coordinators_.empty();
+  while (any && (wait(nullptr) > 0 || errno == EINTR)) {
   }
   children_.clear();
+  for (Coordinator& coordinator : coordinators_) {
+    if (coordinator.socket >= 0) close(coordinator.socket);
+  }
+  coordinators_.clear();
 }
 
 int Launcher::ExitCodeNow() const {

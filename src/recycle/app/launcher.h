@@ -5,14 +5,21 @@
 // the root of the job: every other process dies with it (child_process.h), and as a sub-reaper it
 // is also the one that reaps what its agents leave behind.
 //
+// The coordinator may die: another one is started and takes over; training goes on meanwhile. One
+// that gives no sign of life (frozen, or starved) is not killed: its successor ends its term in the
+// store, and it leaves when it wakes. After kDeathsAllowed deaths within kDeathWindow the job ends.
+//
 // SIGTERM or SIGINT: the running iteration is finished within launch.grace_s and the job stops with
 // everything written; a second signal, or the end of the grace, kills at once. Either way the exit
 // code is 143 or 130.
 #ifndef RECYCLE_APP_LAUNCHER_H_
 #define RECYCLE_APP_LAUNCHER_H_
 
+#include <poll.h>
 #include <sys/types.h>
 
+#include <chrono>
+#include <list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,33 +50,51 @@ class Launcher {
   StatusOr<int> Run();
 
  private:
+  static constexpr int kDeathsAllowed = 5;
+  static constexpr std::chrono::seconds kDeathWindow{60};
+
   struct Child {
     std::string name;  // "coordinator", "agent 0"
     pid_t pid = 0;
   };
+  // A coordinator and this process's line to it.
+  struct Coordinator {
+    pid_t pid = 0;
+    int socket = -1;  // -1 once it is closed
+    LineSplitter lines;
+    TimePoint last_heard;
+  };
 
   Status StartCoordinator();
-  Status StartAgents(const std::string& address);
+  Status StartAgents();
   Status Loop();
+  Status ReadCoordinators(const std::vector<pollfd>& ready);
   Status OnCoordinatorLine(const std::string& line);
   void OnSignal(int number);
   void OnChildrenEnded();
-  void ReadCoordinator(Status& status);
-  int TimeoutMs() const;
+  void OnCoordinatorEnded(const Coordinator& coordinator, int wait_status);
+  // A successor for a coordinator that has died or is silent.
+  Status ReplaceCoordinator();
+  Status WatchCoordinator();
+  std::optional<TimePoint> NextDeadline() const;
   void KillAll();
   int ExitCodeNow() const;
 
   const JobConfig config_;
   const RunFolder folder_;
   const int resume_from_;
+  const std::string launch_;  // tells the coordinators of this start from those of earlier ones
   const Clock& clock_;
   Terminal& terminal_;
   Progress progress_;
-  int signals_ = -1;      // signalfd
-  int coordinator_ = -1;  // socket
-  LineSplitter lines_;
-  std::vector<Child> children_;            // running; the coordinator is the first one started
-  std::optional<int> coordinator_status_;  // wait status, once it ended
+  int signals_ = -1;                     // signalfd
+  std::list<Coordinator> coordinators_;  // running; the newest one is the last
+  bool agents_started_ = false;
+  bool job_over_ = false;  // a coordinator has sent the summary
+  bool successor_due_ = false;
+  std::vector<TimePoint> deaths_;          // of coordinators, within the window
+  std::vector<Child> children_;            // agents that run
+  std::optional<int> coordinator_status_;  // wait status of the one that ended the job
   Status start_failure_;                   // an agent that cannot do its work at all
   std::optional<int> stop_signal_;         // the first SIGINT or SIGTERM
   std::optional<TimePoint> grace_over_;

@@ -62,6 +62,10 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
     dead_.push_back(event.at("worker"));
     failed_.push_back(event.at("worker"));
   }
+  if (name == "leader" && event.at("term") > 1) {
+    return {fmt::format("a new coordinator leads (pid {}, term {})", event.at("pid").get<int>(),
+                        event.at("term").get<std::int64_t>())};
+  }
   if (name == "worker_left") dead_.push_back(event.at("worker"));
   if (name == "generation") {
     live_ = event.at("live").get<std::vector<std::string>>();

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "recycle/app/commands.h"
+#include "recycle/app/leader_address.h"
 #include "recycle/app/progress.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
-#include "recycle/base/file.h"
 #include "recycle/rpc/status_client.h"
 
 namespace recycle {
@@ -42,14 +42,8 @@ Status ShowStatus(const StatusArguments& arguments) {
 
 StatusOr<std::string> AddressOfRun(const std::string& run_dir) {
   RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(run_dir));
-  const StatusOr<std::string> text = ReadWholeFile(folder.Address());
-  if (!text.ok()) {
-    return absl::UnavailableError(
-        fmt::format("no job is running in '{}': there is no coordinator.address; its results are "
-                    "in summary.json and metrics.jsonl",
-                    run_dir));
-  }
-  return text->substr(0, text->find('\n'));
+  RC_ASSIGN_OR_RETURN(const LeaderAddress leader, ReadLeaderAddress(folder));
+  return leader.address;
 }
 
 std::string StatusText(const Json& status) {

@@ -21,8 +21,10 @@ class Completion {
  public:
   Completion(std::int32_t iterations, std::vector<std::string> canonical_parameters);
 
-  // The job has gone back (or resumes): `version` iterations are done.
+  // The job has gone back (or resumes), or another coordinator has recorded so much: `version`
+  // iterations are done.
   void RestartAt(std::int32_t version);
+  void NoteLastLoss(std::optional<double> loss) { last_loss_ = loss; }
 
   // Notes the result of an iteration and returns those whose turn it is. Every worker of the last
   // stage reports each iteration: the first report counts.

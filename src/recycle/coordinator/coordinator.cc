@@ -3,17 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "recycle/base/check.h"
 #include "recycle/coordinator/regroup.h"
 
 namespace recycle {
 namespace {
-
-std::string LinkText(const Link& link) {
-  return fmt::format("{}-{}", ToString(link.first), ToString(link.second));
-}
 
 // Between all workers of neighbouring stages.
 std::vector<Link> AllLinks(const std::vector<WorkerId>& members) {
@@ -30,7 +25,8 @@ std::vector<Link> AllLinks(const std::vector<WorkerId>& members) {
 
 Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction make_plan,
                          OrderRemainderFunction order_remainder,
-                         std::vector<std::string> canonical_parameters)
+                         std::vector<std::string> canonical_parameters,
+                         std::optional<Inheritance> inheritance)
     : options_(options),
       make_plan_(std::move(make_plan)),
       order_remainder_(std::move(order_remainder)),
@@ -47,6 +43,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction mak
   const Status valid = options_.Validate();
   RC_CHECK(valid.ok()) << valid;
   if (options_.restore_from) completion_.RestartAt(*options_.restore_from);
+  if (inheritance) TakeOver(*std::move(inheritance));
 }
 
 std::vector<Effect> Coordinator::Step(const Event& event, TimePoint now) {
@@ -75,8 +72,7 @@ std::optional<TimePoint> Coordinator::NextDeadline() const {
     deadline = deadline ? std::min(*deadline, *gathered) : gathered;
   }
   if (phase_ == Phase::kJoining) {
-    const TimePoint join_deadline = *started_ + options_.join_timeout;
-    deadline = deadline ? std::min(*deadline, join_deadline) : join_deadline;
+    deadline = deadline ? std::min(*deadline, JoinDeadline()) : JoinDeadline();
   }
   return deadline;
 }
@@ -129,20 +125,34 @@ void Coordinator::Handle(const FromExecutor& event) {
 }
 
 void Coordinator::HearFromLost(WorkerId worker, const ExecutorMessage& message) {
-  Place& place = roster_.At(worker);
+  const Place& place = roster_.At(worker);
   const auto* hello = std::get_if<Hello>(&message);
   if (hello != nullptr && hello->pid != place.pid) {
-    rejoins_.OnGone(worker, "a newer process has come for the place");
-    place.pid = hello->pid;
-    place.left = false;
-    rejoins_.Add(worker, now_);
-    effects_.emplace_back(AnnounceJoined{worker, hello->pid});
+    HearHelloFromLost(worker, *hello);
   } else if (rejoins_.IsJoiner(worker)) {
     rejoins_.OnJoinerMessage(worker, message, now_);
     if (const auto* fault = std::get_if<FaultReport>(&message)) Receive(worker, *fault);
   } else if (place.fenced && !place.left) {
     Send(worker, Fence{"it counts as lost: " + place.how_lost});
   }
+}
+
+void Coordinator::HearHelloFromLost(WorkerId worker, const Hello& message) {
+  Place& place = roster_.At(worker);
+  if (message.generation > Generation(0)) {  // a member once, under an earlier coordinator
+    place.stream_open = true;
+    if (place.left) {
+      Send(worker, Leave{});
+    } else if (place.fenced) {
+      Send(worker, Fence{"it counts as lost: " + place.how_lost});
+    }
+    return;
+  }
+  rejoins_.OnGone(worker, "a newer process has come for the place");
+  place.pid = message.pid;
+  place.left = false;
+  rejoins_.Add(worker, now_);
+  effects_.emplace_back(AnnounceJoined{worker, message.pid});
 }
 
 void Coordinator::Handle(const StreamClosed& event) {
@@ -175,9 +185,21 @@ void Coordinator::Handle(const AgentLost& event) {
 void Coordinator::Handle(const TimePassed& /*event*/) {
   detection_.OnTime(now_);
   rejoins_.OnTime(now_);
-  if (phase_ != Phase::kJoining || now_ < *started_ + options_.join_timeout) return;
+  if (phase_ == Phase::kJoining && now_ >= JoinDeadline()) OnJoinTimeout();
+}
+
+TimePoint Coordinator::JoinDeadline() const {
+  return *started_ + (succeeds_ ? options_.failure_timeout : options_.join_timeout);
+}
+
+void Coordinator::OnJoinTimeout() {
+  const std::vector<WorkerId> expected = roster_.Expected();
+  if (succeeds_) {
+    for (const WorkerId worker : expected) detection_.OnAbsent(worker, *started_, now_);
+    return;
+  }
   std::string missing;
-  for (const WorkerId worker : roster_.Expected()) missing += " " + ToString(worker);
+  for (const WorkerId worker : expected) missing += " " + ToString(worker);
   if (missing.empty()) return;
   End({.how = EndJob::How::kJoinTimeout,
        .reason = fmt::format("within {:.0f} s these workers have not joined:{}",
@@ -194,7 +216,7 @@ void Coordinator::Handle(const StopWanted& /*event*/) {
 void Coordinator::Handle(const RecordStored& event) {
   if (phase_ != Phase::kStoring || event.generation != generation_) return;
   // What came while it was being stored makes it obsolete: nobody is told of it.
-  if (change_pending_) {
+  if (changes_.pending()) {
     BeginGeneration();
   } else {
     SendPrepare();
@@ -232,12 +254,26 @@ void Coordinator::Receive(WorkerId from, const Hello& message) {
     Send(from, Fence{fmt::format("place {} is held by process {}", ToString(from), place.pid)});
     return;
   }
-  const bool is_new = place.presence == Place::Presence::kExpected;
+  const bool was_expected = place.presence == Place::Presence::kExpected;
+  if (was_expected && succeeds_ && !IsStillMember(from, message)) return;
+  if (phase_ == Phase::kJoining) {
+    // Newer than the record if the store was out of order and training went on without it.
+    generation_ = std::max(generation_, message.generation);
+  } else if (!was_expected) {
+    changes_.Reconnect(from);  // what was on the old stream may be lost
+  }
+  const bool is_new = was_expected && !succeeds_;
+  place.version = std::max(place.version, message.version);
   place.presence = Place::Presence::kLive;
   place.pid = message.pid;
   place.stream_open = true;
   place.closed_at.reset();
   if (is_new) effects_.emplace_back(AnnounceJoined{from, message.pid});
+  if (const auto reports = early_reports_.extract(from); !reports.empty()) {
+    for (const auto& [reporter, report] : reports.mapped()) {
+      if (roster_.IsLive(reporter)) detection_.OnLinkBroken(reporter, report, now_);
+    }
+  }
 }
 
 void Coordinator::Receive(WorkerId from, const Heartbeat& message) {
@@ -247,7 +283,12 @@ void Coordinator::Receive(WorkerId from, const Heartbeat& message) {
 }
 
 void Coordinator::Receive(WorkerId from, const LinkBroken& message) {
-  if (message.generation <= generation_) detection_.OnLinkBroken(from, message, now_);
+  if (message.generation > generation_ || !roster_.Contains(message.peer)) return;
+  if (roster_.At(message.peer).presence == Place::Presence::kExpected) {
+    early_reports_[message.peer].emplace_back(from, message);  // it has to say hello first
+  } else {
+    detection_.OnLinkBroken(from, message, now_);
+  }
 }
 
 void Coordinator::Receive(WorkerId from, const StillHere& message) {
@@ -259,7 +300,7 @@ void Coordinator::Receive(WorkerId from, const Ledger& message) {
   Place& place = roster_.At(from);
   place.version = std::max(place.version, message.version);
   ledgers_[from] = message;
-  if (auto news = rejoins_.Settle(from)) unresumed_rejoins_.push_back(*std::move(news));
+  if (auto news = rejoins_.Settle(from)) changes_.Settle(*std::move(news));
   MakePlanIfNeeded();
 }
 
@@ -307,8 +348,7 @@ void Coordinator::Receive(WorkerId from, const Departing& message) {
   Place& place = roster_.At(from);
   place.version = std::max(place.version, message.version);
   if (roster_.IsLastOfStage(from)) {  // its peers have died meanwhile
-    unrecorded_stays_.insert(from);
-    change_pending_ = true;
+    changes_.Stay(from);
   } else {
     detection_.OnDeparting(from, now_);
   }
@@ -326,31 +366,75 @@ void Coordinator::Receive(WorkerId from, const RestoreFailed& message) {
          message.version);
 }
 
+// --- coming after another coordinator ------------------------------------------------------------
+
+void Coordinator::TakeOver(Inheritance inheritance) {
+  GenerationRecord& record = inheritance.record;
+  succeeds_ = true;
+  generation_ = record.generation;
+  reason_ = record.reason;
+  work_ = std::move(inheritance.told);
+  completion_.RestartAt(inheritance.iterations_done);
+  completion_.NoteLastLoss(inheritance.last_loss);
+  if (!inheritance.restored) restoration_ = Restoration(record.restore);
+  rejoins_.NumberTransfersFrom(record.generation);
+  for (const auto& [worker, pid] : record.pids) roster_.At(worker).pid = pid;
+  std::vector<WorkerId> lost;
+  std::vector<WorkerId> unplanned;
+  for (const WorkerId worker : roster_.Expected()) {
+    if (std::count(record.members.begin(), record.members.end(), worker) > 0) continue;
+    Place& place = roster_.At(worker);
+    place.presence = Place::Presence::kLost;
+    place.how_lost = "it was lost under an earlier coordinator";
+    place.fenced = true;
+    lost.push_back(worker);
+    if (work_.plan != nullptr && FindWorker(work_.plan->workers, worker) != nullptr) {
+      unplanned.push_back(worker);
+    }
+  }
+  for (const LostWorker& entry : record.lost) {
+    roster_.At(entry.worker).left = entry.cause == LossCause::kNotice;
+  }
+  changes_.TakeOver(record, std::move(lost), std::move(unplanned));
+  inherited_returns_ = std::move(record.returning);
+}
+
+bool Coordinator::IsStillMember(WorkerId worker, const Hello& message) {
+  Place& place = roster_.At(worker);
+  if (place.pid != message.pid) {
+    detection_.OnReplaced(worker, now_);
+    HearFromLost(worker, message);
+    return false;
+  }
+  const auto returning = inherited_returns_.find(worker);
+  if (returning == inherited_returns_.end()) return true;
+  if (message.generation > Generation(0)) {
+    changes_.Settle({.what = AnnounceRejoin::What::kRejoined,
+                     .worker = worker,
+                     .donor = returning->second,
+                     .reason = ""});
+    return true;
+  }
+  // It was admitted and has not taken over its donor's state: it begins once more.
+  place.presence = Place::Presence::kLost;
+  place.how_lost = "it was not taken back yet";
+  place.fenced = true;
+  changes_.Withdraw(worker);
+  rejoins_.Add(worker, now_);
+  return false;
+}
+
 // --- the round of a generation -------------------------------------------------------------------
 
 void Coordinator::AbsorbFindings() {
   Detection::Findings findings = detection_.TakeFindings();
   for (const auto& [worker, ask] : findings.asks) Send(worker, ask);
-  change_pending_ |= !findings.losses.empty() || !findings.broken_links.empty();
   for (Loss& loss : findings.losses) {
     const WorkerId worker = loss.lost.worker;
-    const auto touches = [worker](const Link& l) {
-      return l.first == worker || l.second == worker;
-    };
-    std::erase_if(unrecorded_links_, touches);
-    std::erase_if(unresumed_links_, touches);
-    unprepared_losses_.push_back(worker);
-    unplanned_losses_.push_back(worker);
-    unrecorded_losses_.push_back(std::move(loss));
-    std::erase(unrecorded_rejoins_, worker);
-    unrecorded_stays_.erase(worker);
-    std::erase_if(unresumed_rejoins_, [&](const auto& news) { return news.worker == worker; });
+    changes_.Lose(std::move(loss));
     rejoins_.OnLost(worker);
   }
-  for (const Link& link : findings.broken_links) {
-    unrecorded_links_.push_back(link);
-    unresumed_links_.push_back(link);
-  }
+  for (const Link& link : findings.broken_links) changes_.BreakLink(link);
   AbsorbRejoins();
 }
 
@@ -363,9 +447,7 @@ void Coordinator::AbsorbRejoins() {
     place.presence = Place::Presence::kLost;
     place.how_lost = "it was not taken back yet";
     place.fenced = true;
-    std::erase(unrecorded_rejoins_, worker);
-    unprepared_withdrawals_.push_back(worker);
-    change_pending_ = true;
+    changes_.Withdraw(worker);
   }
 }
 
@@ -384,15 +466,21 @@ void Coordinator::MakeLive(WorkerId worker) {
   place.pid = pid;
   place.stream_open = true;
   place.last_heard = now_;
-  unrecorded_rejoins_.push_back(worker);
-  change_pending_ = true;
+  changes_.Admit(worker);
+}
+
+// A coordinator that comes after another one first waits for everybody.
+std::optional<StageId> Coordinator::LostStage() const {
+  const bool begins = succeeds_ && phase_ == Phase::kJoining;
+  if (begins ? !roster_.Expected().empty() : !changes_.pending()) return std::nullopt;
+  return roster_.LostStage();
 }
 
 void Coordinator::Advance() {
   if (phase_ == Phase::kOver) return;
   if (phase_ == Phase::kTraining) TakeBackJoiners();
   if (phase_ == Phase::kRestoring) return GatherWorkers();
-  if (const auto lost = roster_.LostStage(); change_pending_ && lost) return LoseStage(*lost);
+  if (const auto lost = LostStage()) return LoseStage(*lost);
   const std::vector<WorkerId> members = roster_.Live();
   switch (phase_) {
     case Phase::kJoining:
@@ -407,7 +495,7 @@ void Coordinator::Advance() {
     case Phase::kTraining:
       break;
   }
-  if (change_pending_) {
+  if (changes_.pending()) {
     BeginGeneration();
     return;
   }
@@ -432,52 +520,18 @@ void Coordinator::Advance() {
 
 void Coordinator::BeginGeneration() {
   generation_ = Generation(generation_.value() + 1);
-  reason_ = GenerationReason();
   decided_ = now_;
   phase_ = Phase::kStoring;
-  change_pending_ = false;
-  GenerationRecord record{.generation = generation_,
-                          .members = roster_.Live(),
-                          .lost = {},
-                          .relinked = std::exchange(unrecorded_links_, {}),
-                          .reason = reason_};
-  for (Loss& loss : unrecorded_losses_) record.lost.push_back(std::move(loss.lost));
-  unrecorded_losses_.clear();
-  unrecorded_rejoins_.clear();
-  unrecorded_stays_.clear();
+  GenerationRecord record =
+      changes_.TakeRecord(generation_, roster_, rejoins_.Admitted(), restoration_.version());
+  reason_ = record.reason;
   effects_.emplace_back(StoreRecord{std::move(record)});
-}
-
-std::string Coordinator::GenerationReason() const {
-  std::string reason;
-  const auto add = [&reason](const std::string& part) {
-    if (!reason.empty()) reason += "; ";
-    reason += part;
-  };
-  for (const Loss& loss : unrecorded_losses_) {
-    const char* const what = loss.lost.cause == LossCause::kNotice ? "leaves" : "is lost";
-    add(fmt::format("worker {} {}: {}", ToString(loss.lost.worker), what, loss.how));
-  }
-  for (const WorkerId worker : unrecorded_rejoins_) {
-    add(fmt::format("worker {} is back", ToString(worker)));
-  }
-  for (const WorkerId worker : unrecorded_stays_) {
-    add(fmt::format("worker {} stays: it is the last of its stage", ToString(worker)));
-  }
-  for (const Link& link : unrecorded_links_) {
-    add(fmt::format("the link {} is made anew: both ends live", LinkText(link)));
-  }
-  if (const auto version = restoration_.version()) {
-    add(fmt::format("everybody takes its state from the checkpoint of iteration {}", *version));
-  }
-  add(fmt::format("live workers: {}", roster_.Live().size()));
-  return reason;
 }
 
 void Coordinator::SendPrepare() {
   phase_ = Phase::kPreparing;
   ledgers_.clear();
-  for (const WorkerId worker : unprepared_losses_) {
+  for (const WorkerId worker : changes_.unprepared_losses()) {
     Place& place = roster_.At(worker);
     if (roster_.IsLive(worker)) continue;  // another process has its place already
     place.fenced = true;
@@ -488,17 +542,14 @@ void Coordinator::SendPrepare() {
       Send(worker, Fence{"it counts as lost: " + place.how_lost});
     }
   }
-  std::vector<WorkerId> gone = std::exchange(unprepared_losses_, {});
-  std::erase_if(gone, [this](WorkerId worker) { return roster_.IsLive(worker); });
-  gone.insert(gone.end(), unprepared_withdrawals_.begin(), unprepared_withdrawals_.end());
-  unprepared_withdrawals_.clear();
   const std::vector<WorkerId> members = roster_.Live();
   Prepare prepare{.generation = generation_,
                   .members = members,
-                  .dead = std::move(gone),
-                  .relinked = unresumed_links_,
+                  .dead = changes_.TakeUnprepared(),
+                  .relinked = changes_.links(),
                   .reason = reason_,
                   .restore = restoration_.version()};
+  std::erase_if(prepare.dead, [this](WorkerId worker) { return roster_.IsLive(worker); });
   // With the old links goes whatever is still on its way.
   if (prepare.restore) prepare.relinked = AllLinks(members);
   for (const WorkerId member : members) Send(member, prepare);
@@ -544,7 +595,7 @@ void Coordinator::SendResume() {
                 .repeat_validation = decision->repeat_validation,
                 .endpoints = {},
                 .plan = plan_,
-                .compare_state = !unresumed_rejoins_.empty() || restored};
+                .compare_state = changes_.has_rejoins() || restored};
   for (const auto& [worker, ledger] : ledgers_) resume.endpoints[worker] = ledger.endpoints;
   effects_.emplace_back(
       AnnouncePlan{.generation = generation_, .iteration = std::nullopt, .plan = plan_});
@@ -562,7 +613,7 @@ void Coordinator::SendResume() {
 
 void Coordinator::NoteWork(AssignedWork work) {
   for (LostShare& share :
-       FindLostShares(work_, work, options_.iterations, std::exchange(unplanned_losses_, {}))) {
+       FindLostShares(work_, work, options_.iterations, changes_.TakeUnplanned())) {
     unresumed_shares_.push_back(std::move(share));
   }
   work_ = std::move(work);
@@ -578,10 +629,10 @@ void Coordinator::AnnounceEverybodyResumed() {
       .lost_shares = std::exchange(unresumed_shares_, {}),
       .rerouted_to = std::move(receivers),
       .regenerated_actions = regenerated_actions_});
-  for (AnnounceRejoin& news : std::exchange(unresumed_rejoins_, {})) {
+  for (AnnounceRejoin& news : changes_.TakeRejoins()) {
     effects_.emplace_back(std::move(news));
   }
-  for (const Link& link : std::exchange(unresumed_links_, {})) {
+  for (const Link& link : changes_.TakeLinks()) {
     effects_.emplace_back(AnnounceLinkRestored{link.first, link.second});
   }
 }
@@ -595,7 +646,7 @@ void Coordinator::LoseStage(StageId stage) {
   }
   const std::string reason = fmt::format(
       "stage {} has no live worker left, its parameters are lost: {}", stage.value(), losses);
-  const bool has_begun = phase_ != Phase::kJoining;
+  const bool has_begun = succeeds_ || phase_ != Phase::kJoining;
   restoration_.Finish();
   BeginGeneration();  // the record of who is lost
   if (options_.checkpoints && has_begun) {
@@ -635,9 +686,9 @@ void Coordinator::StartOver(std::int32_t version) {
   for (const WorkerId member : roster_.Live()) roster_.At(member).version = version;
   // What was told, and what was lost of it, is void.
   work_ = AssignedWork();
-  unplanned_losses_.clear();
+  changes_.TakeUnplanned();
   unresumed_shares_.clear();
-  unresumed_rejoins_.clear();
+  changes_.TakeRejoins();
   state_hashes_.clear();
 }
 

@@ -15,6 +15,10 @@
 // come back (rejoins.h), and a worker may leave when it is asked to: generations like any other. A
 // stage that has no worker left goes back to a checkpoint, and all others with it (restoration.h).
 //
+// A coordinator that comes after another one (inheritance.h) waits until every member of the stored
+// record has said hello to it or is known to be lost, silence for the failure timeout included, and
+// begins a generation. So does one whose control stream to a member was made anew.
+//
 //   Coordinator coordinator(options, make_plan, order_remainder, canonical_parameters);
 //   std::vector<Effect> effects = coordinator.Step(event, now);
 //
@@ -37,6 +41,8 @@
 #include "recycle/coordinator/coordinator_options.h"
 #include "recycle/coordinator/detection.h"
 #include "recycle/coordinator/events.h"
+#include "recycle/coordinator/inheritance.h"
+#include "recycle/coordinator/membership_changes.h"
 #include "recycle/coordinator/plan_resume.h"
 #include "recycle/coordinator/regroup.h"
 #include "recycle/coordinator/rejoins.h"
@@ -53,10 +59,11 @@ using MakePlanFunction = std::function<StatusOr<Plan>(const std::vector<WorkerId
 class Coordinator {
  public:
   // `options` must be valid. `canonical_parameters`: every parameter's name, in the order in which
-  // they are hashed at the end.
+  // they are hashed at the end. `inheritance`: absent for the first coordinator of a job, and for
+  // one whose predecessor stored no generation.
   Coordinator(const CoordinatorOptions& options, MakePlanFunction make_plan,
-              OrderRemainderFunction order_remainder,
-              std::vector<std::string> canonical_parameters);
+              OrderRemainderFunction order_remainder, std::vector<std::string> canonical_parameters,
+              std::optional<Inheritance> inheritance = std::nullopt);
 
   // After EndJob every event is ignored.
   std::vector<Effect> Step(const Event& event, TimePoint now);
@@ -79,7 +86,7 @@ class Coordinator {
 
  private:
   enum class Phase : std::uint8_t {
-    kJoining,    // until everyone has said hello or is known dead
+    kJoining,    // until everyone (of the inherited record) has said hello or is known dead
     kStoring,    // the generation's record is on its way to the store
     kPreparing,  // Prepare is out, ledgers come in
     kResuming,   // Resume is out, first actions start
@@ -116,8 +123,15 @@ class Coordinator {
   void Receive(WorkerId from, const ShardWritten& message);
   void Receive(WorkerId from, const RestoreFailed& message);
 
+  void TakeOver(Inheritance inheritance);
+  // A member of the inherited record says hello. False: it counts as lost with that.
+  bool IsStillMember(WorkerId worker, const Hello& message);
+  // When those that are still expected are waited for no longer.
+  TimePoint JoinDeadline() const;
+  void OnJoinTimeout();
   // What the process says that holds the lost place `worker`.
   void HearFromLost(WorkerId worker, const ExecutorMessage& message);
+  void HearHelloFromLost(WorkerId worker, const Hello& message);
   // Takes over what detection and rejoins have decided, then moves the phase on as far as it goes.
   void AbsorbFindings();
   void AbsorbRejoins();
@@ -133,6 +147,8 @@ class Coordinator {
   void MakePlanIfNeeded();
   // The worker of a lost place is a member from now on.
   void MakeLive(WorkerId worker);
+  // A stage that has no worker left, as far as that is news.
+  std::optional<StageId> LostStage() const;
   // A stage has no worker left: back to a checkpoint, or the end of the job.
   void LoseStage(StageId stage);
   void GoBack(const std::string& reason, std::optional<std::int32_t> failed);
@@ -141,7 +157,6 @@ class Coordinator {
   void StartOver(std::int32_t version);
   void End(EndJob end);
   void Send(WorkerId to, CoordinatorMessage message);
-  std::string GenerationReason() const;
 
   const CoordinatorOptions options_;
   MakePlanFunction make_plan_;
@@ -153,6 +168,7 @@ class Coordinator {
   Restoration restoration_;
 
   Phase phase_ = Phase::kJoining;
+  bool succeeds_ = false;  // another coordinator led before
   bool stop_wanted_ = false;
   std::optional<TimePoint> started_;
 
@@ -169,19 +185,11 @@ class Coordinator {
   AssignedWork work_;
   int regenerated_actions_ = 0;
 
-  // Changes of membership by how far they have been taken: not in a record yet, not in a Prepare
-  // yet, not in a Resume yet, not resumed from by everybody yet.
-  bool change_pending_ = false;
-  std::vector<Loss> unrecorded_losses_;
-  std::vector<Link> unrecorded_links_;
-  std::vector<WorkerId> unprepared_losses_;
-  std::vector<WorkerId> unplanned_losses_;
+  MembershipChanges changes_;
   std::vector<LostShare> unresumed_shares_;
-  std::vector<Link> unresumed_links_;
-  std::vector<WorkerId> unrecorded_rejoins_;
-  std::vector<WorkerId> unprepared_withdrawals_;  // admitted, and no members any more
-  std::vector<AnnounceRejoin> unresumed_rejoins_;
-  std::set<WorkerId> unrecorded_stays_;  // asked to leave, and then needed after all
+  // Of links to members that have not come to this coordinator yet, by those; and who reports.
+  std::map<WorkerId, std::vector<std::pair<WorkerId, LinkBroken>>> early_reports_;
+  std::map<WorkerId, WorkerId> inherited_returns_;  // and their donors: no members without a ledger
 
   // By stage and version: who told the state's hash first, and what it is.
   std::map<std::pair<StageId, std::int32_t>, std::pair<WorkerId, std::uint64_t>> state_hashes_;

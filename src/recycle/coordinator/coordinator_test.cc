@@ -84,6 +84,7 @@ std::string Text(const Transfer& m) {
 }
 std::string Text(const EndTransfer& m) { return fmt::format("copy {} ends", m.transfer); }
 std::string Text(const Drain& /*m*/) { return "drain"; }
+std::string Text(const Recorded& m) { return fmt::format("recorded {}", m.iteration); }
 
 std::string Text(const StoreRecord& e) {
   std::string text = fmt::format("store g{}: {}", e.record.generation.value(), e.record.reason);
@@ -269,7 +270,7 @@ class Script {
   void ReturningCommand(const std::string& command, WorkerId worker) {
     if (command == "hello-again") {
       frozen_.erase(worker);
-      return From(worker, Hello{worker, 200});
+      return From(worker, Hello{worker, 200, Generation(0), 0});
     }
     const int number = Number();
     if (command == "cannot-load") {
@@ -308,7 +309,7 @@ class Script {
   // The whole first round, unseen.
   void StartTraining() {
     const std::string before = output_;
-    for (const WorkerId worker : all_) From(worker, Hello{worker, 100});
+    for (const WorkerId worker : all_) From(worker, Hello{worker, 100, Generation(0), 0});
     Send(RecordStored{Generation(1)});
     for (const WorkerId worker : all_) From(worker, MakeLedger(Generation(1), 0));
     for (const WorkerId worker : all_) From(worker, Resumed{Generation(1)});
@@ -324,7 +325,8 @@ class Script {
   void SayHello() {
     std::vector<WorkerId> workers;
     for (std::string word; words_ >> word;) workers.push_back(ParseWorkerId(word).value());
-    for (const WorkerId worker : workers.empty() ? all_ : workers) From(worker, Hello{worker, 100});
+    for (const WorkerId worker : workers.empty() ? all_ : workers)
+      From(worker, Hello{worker, 100, Generation(0), 0});
   }
 
   void Exit(WorkerId worker) {

@@ -165,6 +165,17 @@ void Detection::OnDeparting(WorkerId worker, TimePoint now) {
   Lose(worker, LossCause::kNotice, ToString(worker), "it was asked to", now);
 }
 
+void Detection::OnAbsent(WorkerId worker, TimePoint since, TimePoint now) {
+  Lose(
+      worker, LossCause::kSilence, "coordinator",
+      fmt::format("it has not come to the new coordinator within {:.1f} s", ToSeconds(now - since)),
+      since);
+}
+
+void Detection::OnReplaced(WorkerId worker, TimePoint now) {
+  Lose(worker, LossCause::kProcess, "coordinator", "another process has come for its place", now);
+}
+
 void Detection::OnTime(TimePoint now) {
   for (const WorkerId worker : roster_.Live()) {
     const TimePoint last_heard = roster_.At(worker).last_heard;

@@ -54,7 +54,7 @@ class Detection {
   // `roster` must outlive it.
   Detection(const DetectionRules& rules, Roster* roster) : rules_(rules), roster_(*roster) {}
 
-  // The workers named by the next eight are in the roster.
+  // The workers named by the next ten are in the roster.
   void OnHeard(WorkerId worker, TimePoint now);
   void OnLinkBroken(WorkerId reporter, const LinkBroken& report, TimePoint now);
   void OnStillHere(WorkerId worker, const StillHere& answer, TimePoint now);
@@ -64,6 +64,10 @@ class Detection {
   void OnLastWords(WorkerId worker, const LastWords& words, TimePoint now);
   // It has drained, as asked.
   void OnDeparting(WorkerId worker, TimePoint now);
+  // It was a member when this coordinator began, at `since`, and has not said hello to it.
+  void OnAbsent(WorkerId worker, TimePoint since, TimePoint now);
+  // Another process has come for its place.
+  void OnReplaced(WorkerId worker, TimePoint now);
   // Silence and unanswered questions.
   void OnTime(TimePoint now);
   // The coordinator itself did not run for `gap`: nobody could be heard meanwhile.

@@ -82,14 +82,21 @@ struct LostWorker {
   std::int32_t iteration = 0;  // 0-based, the last known
 };
 
-// The membership record. It must be stored (compare-and-set on generation - 1) before any Prepare
-// of it is sent: the core waits for RecordStored.
+// The membership record. It must be stored (compare-and-set on the record before it) before any
+// Prepare of it is sent: the core waits for RecordStored. It says all that the next coordinator
+// needs.
 struct GenerationRecord {
   Generation generation;
   std::vector<WorkerId> members;
-  std::vector<LostWorker> lost;  // since the generation before
+  std::map<WorkerId, std::int32_t> pids;  // the members' processes
+  std::vector<LostWorker> lost;           // since the generation before
+  // Members that come back in this generation or came in one that not all have resumed, and their
+  // donors.
+  std::map<WorkerId, WorkerId> returning;
+  // Links between live workers that broke and that not all have resumed with since.
   std::vector<std::pair<WorkerId, WorkerId>> relinked;
-  std::string reason;  // a sentence
+  std::optional<std::int32_t> restore;  // everybody takes its state from this checkpoint
+  std::string reason;                   // a sentence
 };
 struct StoreRecord {
   GenerationRecord record;

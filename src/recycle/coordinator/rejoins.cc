@@ -26,6 +26,21 @@ std::vector<WorkerId> Rejoins::Joiners() const {
   return workers;
 }
 
+std::map<WorkerId, WorkerId> Rejoins::Admitted() const {
+  std::map<WorkerId, WorkerId> admitted;
+  for (const auto& [worker, joiner] : joiners_) {
+    if (joiner.state == State::kAdmitted) admitted[worker] = joiner.donor;
+  }
+  return admitted;
+}
+
+// A coordinator that gives out transfers has stored a generation of its own before.
+void Rejoins::NumberTransfersFrom(Generation newest) {
+  constexpr std::int64_t kTransfersPerGeneration = std::int64_t{1} << 24;
+  last_transfer_ = newest.value() * kTransfersPerGeneration;
+  first_transfer_ = last_transfer_ + 1;
+}
+
 void Rejoins::Add(WorkerId worker, TimePoint now) {
   joiners_[worker] = Joiner();
   joiners_[worker].last_heard = now;
@@ -62,6 +77,10 @@ void Rejoins::Receive(WorkerId from, const TransferOpened& message) {
 }
 
 void Rejoins::Receive(WorkerId from, const TransferBroken& message) {
+  if (message.transfer < first_transfer_) {  // an earlier coordinator's
+    Send(from, EndTransfer{message.transfer});
+    return;
+  }
   const Entry entry = FindTransfer(message.transfer);
   if (entry == joiners_.end()) return;
   auto& [worker, joiner] = *entry;

@@ -47,6 +47,13 @@ class Rejoins {
   bool IsJoiner(WorkerId worker) const;
   std::vector<WorkerId> Joiners() const;  // ascending
 
+  // Those who are members and have not told their ledger yet, with their donors.
+  std::map<WorkerId, WorkerId> Admitted() const;
+
+  // Another coordinator has led before, until generation `newest`: its transfers have other
+  // numbers.
+  void NumberTransfersFrom(Generation newest);
+
   // A new process has said hello for the lost place `worker`.
   void Add(WorkerId worker, TimePoint now);
   // What a joiner says.
@@ -102,6 +109,7 @@ class Rejoins {
   const Roster& roster_;
   const Duration failure_timeout_;
   std::map<WorkerId, Joiner> joiners_;
+  std::int64_t first_transfer_ = 1;  // of this coordinator
   std::int64_t last_transfer_ = 0;
   Findings findings_;
 };

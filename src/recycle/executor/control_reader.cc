@@ -51,6 +51,7 @@ void ControlReader::Handle(CoordinatorMessage message) {
           [this](const Fence& fence) { on_fence_(fence.reason); },
           [this](const StopRequest&) { mailbox_.PostStopRequest(); },
           [this](const Drain&) { mailbox_.PostDrainRequest(); },
+          [](const Recorded&) {},  // whoever keeps messages for the next coordinator has seen it
           [this](const Transfer& transfer) { transfers_.Handle(transfer); },
           [this](const EndTransfer& end) { transfers_.Handle(end); },
           [this](const Leave&) { mailbox_.PostEnd(absl::CancelledError("the job is over")); },

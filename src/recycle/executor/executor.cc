@@ -68,7 +68,8 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
   Position position;
   FaultInjector injector(options, control, clock);
   injector.At(FaultPoint::kStart, /*iteration=*/0);
-  control.Send(Hello{.worker = options.worker, .pid = getpid()});
+  control.Send(
+      Hello{.worker = options.worker, .pid = getpid(), .generation = Generation(0), .version = 0});
 
   StatusOr<std::shared_ptr<Device>> device = Device::Create(options.bind_address);
   if (!device.ok()) {

@@ -10,7 +10,7 @@
 
 #include "recycle/base/check.h"
 #include "recycle/base/log.h"
-#include "recycle/executor/process_fault.h"
+#include "recycle/base/process_fault.h"
 
 namespace recycle {
 namespace {

@@ -213,8 +213,8 @@ Status CheckBuilt(const Fault& fault, std::string_view text) {
   switch (fault.point) {
     case FaultPoint::kSnapshot:
     case FaultPoint::kJoin:
-    case FaultPoint::kStore:
       return NotBuilt(text, fmt::format("fault point {}", PointText(fault.point)));
+    case FaultPoint::kStore:
     case FaultPoint::kStart:
     case FaultPoint::kForward:
     case FaultPoint::kBackwardInput:
@@ -236,9 +236,6 @@ Status CheckBuilt(const Fault& fault, std::string_view text) {
       break;
   }
   if (fault.target.kind == TargetKind::kStore) return NotBuilt(text, "faults of the store");
-  if (fault.target.kind == TargetKind::kCoordinator && fault.what != FaultKind::kDiskFull) {
-    return NotBuilt(text, "faults of the coordinator other than diskfull");
-  }
   return OkStatus();
 }
 
@@ -296,6 +293,12 @@ Status CheckParts(const Fault& fault, std::string_view text) {
   if (IsOfCommit(fault.point) &&
       (fault.what != FaultKind::kKill || fault.target.kind != TargetKind::kAll)) {
     return refuse(fmt::format("at {} there is 'kill all' only", PointText(fault.point)));
+  }
+  if (fault.target.kind == TargetKind::kCoordinator && fault.what == FaultKind::kSlow) {
+    return refuse("a coordinator can be killed, stopped or given a full disk, not slowed");
+  }
+  if (fault.point == FaultPoint::kStore && fault.target.kind != TargetKind::kCoordinator) {
+    return refuse("only the coordinator is ever at the point store");
   }
   if (fault.action && !MayHold(fault.point, fault.action->kind)) {
     return refuse(fmt::format("point {} is never inside action {}", PointText(fault.point),

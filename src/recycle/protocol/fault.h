@@ -44,7 +44,7 @@ enum class FaultPoint : std::uint8_t {
   kValidate,
   kRegroup,    // between Prepare and Resume
   kHeartbeat,  // in the heartbeat thread
-  kSnapshot,   // snapshot, join and store are refused as not built yet
+  kSnapshot,   // snapshot and join are refused as not built yet
   // Of a checkpoint, in the order of a save. The first two lie in the thread that writes a worker's
   // shard: half written, and before it gets its name; the others in the coordinator's commit:
   // before the manifest, the marker, `latest`, and the removal of older checkpoints.
@@ -55,7 +55,7 @@ enum class FaultPoint : std::uint8_t {
   kCheckpointLatest,
   kCheckpointPrune,
   kJoin,
-  kStore,
+  kStore,  // the coordinator has stored a generation and told nobody
 };
 
 enum class TargetKind : std::uint8_t { kWorker, kAgent, kCoordinator, kStore, kStage, kAll, kLink };

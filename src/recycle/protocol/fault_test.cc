@@ -67,8 +67,8 @@ TEST(Fault, RefusesWithTheWordTheChoicesAndAnExample) {
       {"kill 1:1 at F and rejoin after 2s", StatusCode::kUnimplemented, "not built yet: rejoin"},
       {"kill 1:1 at snapshot", StatusCode::kUnimplemented, "not built yet: fault point snapshot"},
       {"kill 1:1 at checkpoint.marker", StatusCode::kInvalidArgument, "'kill all' only"},
-      {"kill coordinator at F", StatusCode::kUnimplemented,
-       "not built yet: faults of the coordinator"},
+      {"slow x2 coordinator at F", StatusCode::kInvalidArgument, "a coordinator can be killed"},
+      {"kill 1:1 at store", StatusCode::kInvalidArgument, "only the coordinator is ever"},
       {"stop store at F for 1s", StatusCode::kUnimplemented, "not built yet: faults of the store"},
   };
   for (const Refusal& refusal : refusals) {

@@ -35,10 +35,13 @@ using Endpoints = std::map<EndpointName, std::string>;
 
 // --- executor -> coordinator -------------------------------------------------------------------
 
-// First message on a control stream.
+// First message on a control stream, of which there is one per coordinator that leads: a new leader
+// learns from it who lives.
 struct Hello {
   WorkerId worker;
   std::int32_t pid = 0;
+  Generation generation;  // of the newest Ledger it has sent; 0: none, it was in no generation yet
+  std::int32_t version = 0;  // steps made by then
 };
 
 // Sent by its own thread every heartbeat interval, whatever the training thread does.
@@ -295,8 +298,13 @@ struct EndTransfer {
 // Finish the iteration, then answer Departing.
 struct Drain {};
 
-using CoordinatorMessage =
-    std::variant<Prepare, Resume, Ask, Fence, StopRequest, Leave, Transfer, EndTransfer, Drain>;
+// The results of iterations up to this one are recorded for good: nobody has to keep them.
+struct Recorded {
+  std::int32_t iteration = 0;  // 0-based
+};
+
+using CoordinatorMessage = std::variant<Prepare, Resume, Ask, Fence, StopRequest, Leave, Transfer,
+                                        EndTransfer, Drain, Recorded>;
 
 // --- agent -> coordinator ----------------------------------------------------------------------
 
@@ -322,8 +330,8 @@ using AgentMessage = std::variant<AgentHello, ExecutorExited, Parked>;
 
 // --- coordinator -> agent ----------------------------------------------------------------------
 
-// Start the executor of this place, whatever resilience.respawn says: its stage has no live worker. A
-// process that still has the place counts as lost and is ended.
+// Start the executor of this place, whatever resilience.respawn says: its stage has no live worker.
+// A process that still has the place counts as lost and is ended.
 struct StartExecutor {
   WorkerId worker;
 };

@@ -1,6 +1,5 @@
 #include "recycle/rpc/agent_client.h"
 
-#include <thread>
 #include <utility>
 
 #include "recycle/rpc/channel.h"
@@ -13,48 +12,43 @@ namespace recycle {
 
 class AgentClient::Impl {
  public:
-  Impl(std::shared_ptr<grpc::Channel> channel, std::function<void(const StartExecutor&)> on_start)
+  explicit Impl(std::shared_ptr<grpc::Channel> channel)
       : stub_(v1::Control::NewStub(std::move(channel))),
-        stream_([this](grpc::ClientContext* context) { return stub_->Agent(context); }),
-        on_start_(std::move(on_start)),
-        reader_([this] { Read(); }) {}
-  ~Impl() {
-    stream_.Close();  // ends the reader
-    reader_.join();
-  }
+        stream_([this](grpc::ClientContext* context) { return stub_->Agent(context); }) {}
 
   void Send(const AgentMessage& message) { stream_.Send(ToProto(message)); }
-  void Close() { stream_.Close(); }
-
- private:
-  void Read() {
+  void Serve(const std::function<void(const StartExecutor&)>& on_start) {
     v1::AgentReply reply;
     while (stream_.Receive(reply)) {
       const StatusOr<WorkerId> worker = ReadWorker("start", reply.has_start(), reply.start());
-      if (worker.ok()) on_start_({*worker});
+      if (worker.ok()) on_start({*worker});
     }
   }
+  void Cancel() { stream_.Cancel(); }
+  void Close() { stream_.Close(); }
 
+ private:
   std::unique_ptr<v1::Control::Stub> stub_;
   ClientStream<v1::AgentMessage, v1::AgentReply> stream_;
-  const std::function<void(const StartExecutor&)> on_start_;
-  std::thread reader_;  // last
 };
 
 AgentClient::AgentClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 AgentClient::~AgentClient() = default;
 
-StatusOr<std::unique_ptr<AgentClient>> AgentClient::Connect(
-    const std::string& address, const AgentHello& hello, Duration timeout,
-    std::function<void(const StartExecutor&)> on_start) {
+StatusOr<std::unique_ptr<AgentClient>> AgentClient::Connect(const std::string& address,
+                                                            const AgentHello& hello,
+                                                            Duration timeout) {
   RC_ASSIGN_OR_RETURN(auto channel, ConnectChannel(address, timeout));
-  std::unique_ptr<AgentClient> client(
-      new AgentClient(std::make_unique<Impl>(std::move(channel), std::move(on_start))));
+  std::unique_ptr<AgentClient> client(new AgentClient(std::make_unique<Impl>(std::move(channel))));
   client->Send(hello);
   return client;
 }
 
 void AgentClient::Send(const AgentMessage& message) { impl_->Send(message); }
+void AgentClient::Serve(const std::function<void(const StartExecutor&)>& on_start) {
+  impl_->Serve(on_start);
+}
+void AgentClient::Cancel() { impl_->Cancel(); }
 void AgentClient::Close() { impl_->Close(); }
 
 }  // namespace recycle

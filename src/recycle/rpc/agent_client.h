@@ -22,17 +22,21 @@ namespace recycle {
 
 class AgentClient {
  public:
-  // Connects and says `hello`. `on_start` is called in a thread of its own for each command of the
-  // coordinator. Errors as ControlClient::Connect.
-  static StatusOr<std::unique_ptr<AgentClient>> Connect(
-      const std::string& address, const AgentHello& hello, Duration timeout,
-      std::function<void(const StartExecutor&)> on_start);
+  // Connects and says `hello`. Errors as ControlClient::Connect.
+  static StatusOr<std::unique_ptr<AgentClient>> Connect(const std::string& address,
+                                                        const AgentHello& hello, Duration timeout);
   ~AgentClient();  // Close()
   AgentClient(const AgentClient&) = delete;
   AgentClient& operator=(const AgentClient&) = delete;
 
   // Queues the message; never blocks on the network. Lost if the stream is closed.
   void Send(const AgentMessage& message);
+
+  // Calls `on_start` for each command of the coordinator until the stream is over. One thread at a
+  // time.
+  void Serve(const std::function<void(const StartExecutor&)>& on_start);
+  // Ends the stream at once; what is queued is lost. Never blocks.
+  void Cancel();
 
   // Sends what is queued, for at most half a second, and ends the stream.
   void Close();

@@ -1,7 +1,7 @@
 // The client's end of one control stream: a queue that one thread of its own writes out, and
 // blocking reads. Used by ControlClient and AgentClient.
 //
-// Thread-safe: any thread may Send or Close; one thread at a time may Receive.
+// Thread-safe: any thread may Send, Close or Cancel; one thread at a time may Receive.
 #ifndef RECYCLE_RPC_CLIENT_STREAM_H_
 #define RECYCLE_RPC_CLIENT_STREAM_H_
 
@@ -49,6 +49,9 @@ class ClientStream {
     const std::lock_guard lock(read_mutex_);
     return stream_->Read(&reply);
   }
+
+  // Ends the stream at once: what is queued is lost. Never blocks.
+  void Cancel() { context_.TryCancel(); }
 
   // Sends what is queued, waits for the server to end the stream, and cancels it after kPatience.
   void Close() {

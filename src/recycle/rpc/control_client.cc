@@ -28,6 +28,7 @@ class ControlClient::Impl {
   }
 
   void Close() { stream_.Close(); }
+  void Cancel() { stream_.Cancel(); }
 
  private:
   std::unique_ptr<v1::Control::Stub> stub_;
@@ -46,6 +47,7 @@ StatusOr<std::unique_ptr<ControlClient>> ControlClient::Connect(const std::strin
 
 void ControlClient::Send(const ExecutorMessage& message) { impl_->Send(message); }
 StatusOr<CoordinatorMessage> ControlClient::Receive() { return impl_->Receive(); }
+void ControlClient::Cancel() { impl_->Cancel(); }
 void ControlClient::Close() { impl_->Close(); }
 
 }  // namespace recycle

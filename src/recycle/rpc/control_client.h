@@ -4,8 +4,8 @@
 //   client->Send(Hello{.worker = worker, .pid = getpid()});
 //   StatusOr<CoordinatorMessage> message = client->Receive();
 //
-// Thread-safe: any thread may Send or Close; one thread at a time may Receive. One thread of its
-// own writes. Create it after fork: gRPC does not survive one.
+// Thread-safe: any thread may Send, Close or Cancel; one thread at a time may Receive. One thread
+// of its own writes. Create it after fork: gRPC does not survive one.
 #ifndef RECYCLE_RPC_CONTROL_CLIENT_H_
 #define RECYCLE_RPC_CONTROL_CLIENT_H_
 
@@ -34,6 +34,9 @@ class ControlClient {
   // Blocks for the next message. kUnavailable once the stream has ended, for good; kInvalidArgument
   // for a message that makes no sense (the stream is ended then).
   StatusOr<CoordinatorMessage> Receive();
+
+  // Ends the stream at once; what is queued is lost. Never blocks.
+  void Cancel();
 
   // Sends what is queued (last words!), lets the coordinator confirm by ending the stream, for at
   // most half a second, and ends it.

@@ -18,6 +18,8 @@ namespace {
 void Fill(const Hello& message, v1::ExecutorMessage& proto) {
   *proto.mutable_hello()->mutable_worker() = ToProto(message.worker);
   proto.mutable_hello()->set_pid(message.pid);
+  proto.mutable_hello()->set_generation(message.generation.value());
+  proto.mutable_hello()->set_version(message.version);
 }
 
 void Fill(const Heartbeat& message, v1::ExecutorMessage& proto) {
@@ -196,6 +198,10 @@ void Fill(const EndTransfer& message, v1::CoordinatorMessage& proto) {
 
 void Fill(const Drain& /*message*/, v1::CoordinatorMessage& proto) { proto.mutable_drain(); }
 
+void Fill(const Recorded& message, v1::CoordinatorMessage& proto) {
+  proto.mutable_recorded()->set_iteration(message.iteration);
+}
+
 void Fill(const Parked& message, v1::AgentMessage& proto) {
   *proto.mutable_parked()->mutable_worker() = ToProto(message.worker);
   proto.mutable_parked()->set_deaths(message.deaths);
@@ -218,7 +224,10 @@ void Fill(const ExecutorExited& message, v1::AgentMessage& proto) {
 StatusOr<ExecutorMessage> Read(const v1::Hello& proto) {
   RC_ASSIGN_OR_RETURN(const WorkerId worker,
                       ReadWorker("worker", proto.has_worker(), proto.worker()));
-  return Hello{.worker = worker, .pid = proto.pid()};
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  return Hello{
+      .worker = worker, .pid = proto.pid(), .generation = generation, .version = proto.version()};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::Heartbeat& proto) {
@@ -389,6 +398,11 @@ StatusOr<CoordinatorMessage> Read(const v1::Transfer& proto) {
                   .joiner_end = proto.joiner_end()};
 }
 
+StatusOr<CoordinatorMessage> Read(const v1::Recorded& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("iteration", proto.iteration()));
+  return Recorded{.iteration = proto.iteration()};
+}
+
 StatusOr<AgentMessage> Read(const v1::AgentHello& proto) {
   RC_RETURN_IF_ERROR(AtLeastZero("agent", proto.agent()));
   return AgentHello{.agent = proto.agent(), .pid = proto.pid()};
@@ -494,6 +508,8 @@ StatusOr<CoordinatorMessage> FromProto(const v1::CoordinatorMessage& message) {
       return EndTransfer{message.end_transfer().transfer()};
     case v1::CoordinatorMessage::kDrain:
       return Drain{};
+    case v1::CoordinatorMessage::kRecorded:
+      return Read(message.recorded());
     case v1::CoordinatorMessage::KIND_NOT_SET:
       break;
   }

@@ -92,7 +92,7 @@ std::unique_ptr<ControlClient> Connect(const std::string& address) {
 std::vector<ExecutorMessage> ExecutorMessages() {
   const Generation generation(3);
   return {
-      Hello{.worker = At(1, 2), .pid = 77},
+      Hello{.worker = At(1, 2), .pid = 77, .generation = generation, .version = 4},
       Heartbeat{.generation = generation, .version = 4, .peak_bytes = 1LL << 40},
       LinkBroken{.generation = generation, .peer = At(2, 1), .error = "reset \xff by peer"},
       StillHere{.nonce = 9},
@@ -194,6 +194,7 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
                .joiner_end = std::string("\0\xff", 2)},
       EndTransfer{.transfer = 3},
       Drain{},
+      Recorded{.iteration = 9},
   };
 }
 
@@ -247,7 +248,7 @@ TEST(ControlPlane, CarriesEveryCoordinatorMessageUnchanged) {
   Seen seen;
   const auto server = StartServer(seen);
   const auto client = Connect(server->address());
-  client->Send(Hello{.worker = At(0, 0), .pid = 1});
+  client->Send(Hello{At(0, 0), 1, Generation(0), 0});
   seen.WaitForLines(1);
   const std::vector<CoordinatorMessage> messages = CoordinatorMessages();
   ASSERT_EQ(messages.size(), std::variant_size_v<CoordinatorMessage>);
@@ -271,7 +272,7 @@ TEST(ControlPlane, CarriesAgentMessagesAndTellsOfTheAgentsEnd) {
   Seen seen;
   const auto server = StartServer(seen);
   const auto agent =
-      AgentClient::Connect(server->address(), {.agent = 2, .pid = 5}, kPatience, {}).value();
+      AgentClient::Connect(server->address(), {.agent = 2, .pid = 5}, kPatience).value();
   agent->Send(ExecutorExited{.worker = At(1, 1), .pid = 6, .wait_status = 9});
   agent->Send(Parked{.worker = At(1, 1), .deaths = 5});
   agent->Close();
@@ -286,10 +287,10 @@ TEST(ControlPlane, ANewerStreamOfAWorkerReplacesTheOldOneSilently) {
   Seen seen;
   const auto server = StartServer(seen);
   const auto old_client = Connect(server->address());
-  old_client->Send(Hello{.worker = At(0, 1), .pid = 1});
+  old_client->Send(Hello{At(0, 1), 1, Generation(0), 0});
   seen.WaitForLines(1);
   const auto new_client = Connect(server->address());
-  new_client->Send(Hello{.worker = At(0, 1), .pid = 2});
+  new_client->Send(Hello{At(0, 1), 2, Generation(0), 0});
   seen.WaitForLines(2);
   EXPECT_EQ(old_client->Receive().status().code(), StatusCode::kUnavailable);
   old_client->Send(Resumed{Generation(1)});
@@ -411,7 +412,7 @@ TEST(ControlPlane, RefusesGarbageAndGoesOnServing) {
   close(raw);
 
   const auto client = Connect(server->address());
-  client->Send(Hello{.worker = At(0, 0), .pid = 1});
+  client->Send(Hello{At(0, 0), 1, Generation(0), 0});
   EXPECT_EQ(seen.WaitForLines(1), std::vector<std::string>{"Hello"});
 }
 
@@ -447,7 +448,7 @@ class ClientProcess : public ::testing::Environment {
     if (read(address_from_parent, address, sizeof(address) - 1) <= 0) _exit(0);
     const auto client = ControlClient::Connect(address, kPatience);
     if (!client.ok()) _exit(1);
-    (*client)->Send(Hello{.worker = At(2, 1), .pid = getpid()});
+    (*client)->Send(Hello{At(2, 1), getpid(), Generation(0), 0});
     for (;;) pause();
   }
 
@@ -475,9 +476,9 @@ TEST(ControlPlane, EndsAtOnceWithStreamsOpen) {
   Seen seen;
   auto server = StartServer(seen);
   const auto client = Connect(server->address());
-  client->Send(Hello{.worker = At(0, 0), .pid = 1});
+  client->Send(Hello{At(0, 0), 1, Generation(0), 0});
   const auto agent =
-      AgentClient::Connect(server->address(), {.agent = 0, .pid = 5}, kPatience, {}).value();
+      AgentClient::Connect(server->address(), {.agent = 0, .pid = 5}, kPatience).value();
   seen.WaitForLines(2);
   server.reset();
   EXPECT_EQ(client->Receive().status().code(), StatusCode::kUnavailable);

@@ -91,25 +91,36 @@ StatusOr<std::optional<Store::Entry>> SqliteStore::GetLocked(const std::string& 
   return std::optional<Entry>(Entry{.value = select.Text(0), .version = select.Number(1)});
 }
 
-Status SqliteStore::CompareAndSet(const std::string& key, std::int64_t expected_version,
-                                  const std::string& value) {
+Status SqliteStore::CompareAndSet(const Write& write) {
   const std::lock_guard lock(mutex_);
   // One statement, hence one transaction: nobody can write between the comparison and the setting.
-  Statement write(database_,
-                  expected_version == 0
-                      ? "INSERT INTO entries (key, value, version) VALUES (?1, ?2, ?3 + 1)"
-                        " ON CONFLICT (key) DO NOTHING"
-                      : "UPDATE entries SET value = ?2, version = ?3 + 1"
-                        " WHERE key = ?1 AND version = ?3");
-  write.Bind(1, key);
-  write.Bind(2, value);
-  write.Bind(3, expected_version);
-  if (write.Step() != SQLITE_DONE) return Error("write " + key);
+  static constexpr char kInsert[] =
+      "INSERT INTO entries (key, value, version) SELECT ?1, ?2, ?3 + 1 WHERE"
+      " (?4 = '' OR EXISTS (SELECT 1 FROM entries WHERE key = ?4 AND version = ?5))"
+      " ON CONFLICT (key) DO NOTHING";
+  static constexpr char kUpdate[] =
+      "UPDATE entries SET value = ?2, version = ?3 + 1 WHERE key = ?1 AND version = ?3 AND"
+      " (?4 = '' OR EXISTS (SELECT 1 FROM entries WHERE key = ?4 AND version = ?5))";
+  const Guard guard = write.guard.value_or(Guard());
+  Statement statement(database_, write.expected_version == 0 ? kInsert : kUpdate);
+  statement.Bind(1, write.key);
+  statement.Bind(2, write.value);
+  statement.Bind(3, write.expected_version);
+  statement.Bind(4, guard.key);
+  statement.Bind(5, guard.version);
+  if (statement.Step() != SQLITE_DONE) return Error("write " + write.key);
   if (sqlite3_changes(database_) == 1) return OkStatus();
+  RC_RETURN_IF_ERROR(ExpectVersion(write.key, write.expected_version));
+  return ExpectVersion(guard.key, guard.version);
+}
+
+Status SqliteStore::ExpectVersion(const std::string& key, std::int64_t version) {
   RC_ASSIGN_OR_RETURN(const std::optional<Entry> there, GetLocked(key));
+  const std::int64_t found = there ? there->version : 0;
+  if (found == version) return OkStatus();
   return absl::AbortedError(
       fmt::format("store {}: {} is at version {}, not {}: somebody else has written it", path_, key,
-                  there ? there->version : 0, expected_version));
+                  found, version));
 }
 
 Status SqliteStore::Error(const std::string& what) const {

@@ -29,13 +29,14 @@ class SqliteStore : public Store {
   SqliteStore& operator=(const SqliteStore&) = delete;
 
   StatusOr<std::optional<Entry>> Get(const std::string& key) override;
-  Status CompareAndSet(const std::string& key, std::int64_t expected_version,
-                       const std::string& value) override;
+  Status CompareAndSet(const Write& write) override;
 
  private:
   SqliteStore(std::string path, sqlite3* database);
 
   StatusOr<std::optional<Entry>> GetLocked(const std::string& key);
+  // kAborted if it has another one.
+  Status ExpectVersion(const std::string& key, std::int64_t version);
   Status Error(const std::string& what) const;
 
   const std::string path_;

@@ -1,10 +1,10 @@
-// Durable key-value storage for the coordinator's few facts (job, generation record): every write
-// is a compare-and-set, so that a coordinator that was frozen and wakes up loses instead of
-// overwriting.
+// Durable key-value storage for the coordinator's few facts (term, job's end, generation record):
+// every write is a compare-and-set, so that a coordinator that was frozen and wakes up loses
+// instead of overwriting.
 //
 //   StatusOr<std::optional<Store::Entry>> entry = store.Get("generation");
-//   Status stored = store.CompareAndSet("generation", entry->has_value() ? (*entry)->version : 0,
-//   json);
+//   Status stored = store.CompareAndSet({.key = "generation", .expected_version = 3, .value =
+//   json});
 //
 // Implementations are thread-safe.
 #ifndef RECYCLE_STORE_STORE_H_
@@ -25,16 +25,28 @@ class Store {
     std::int64_t version = 0;  // number of writes of this key so far, from 1
   };
 
+  // Another key that has to be at this version for a write to happen.
+  struct Guard {
+    std::string key;
+    std::int64_t version = 0;
+  };
+  struct Write {
+    std::string key;
+    std::int64_t expected_version = 0;  // 0 = never written
+    std::string value;
+    std::optional<Guard> guard = std::nullopt;
+  };
+
   virtual ~Store() = default;
 
   // The key's newest value, or nothing if it was never written.
   virtual StatusOr<std::optional<Entry>> Get(const std::string& key) = 0;
 
-  // Writes `value` as version expected_version + 1 if the key's version is `expected_version` (0 =
-  // never written), and returns once it is durable. Errors: kAborted if another version is there
-  // (the message names both); anything else: the store itself failed and the value was not written.
-  virtual Status CompareAndSet(const std::string& key, std::int64_t expected_version,
-                               const std::string& value) = 0;
+  // Writes `value` as version expected_version + 1 if the key's version is `expected_version` and
+  // the guard holds, in one step, and returns once it is durable. Errors: kAborted if another
+  // version is there (the message names both) or the guard does not hold; anything else: the store
+  // itself failed, and whether the value was written is not known.
+  virtual Status CompareAndSet(const Write& write) = 0;
 };
 
 }  // namespace recycle

@@ -1,14 +1,16 @@
 // The whole control plane on virtual time: the real coordinator against executors of the recovery
 // model. Random delays (each control stream keeps its order, data messages do not), kills at any
-// moment, workers that freeze and wake, links that break with what is on them. Checked as it goes:
-// what nobody may ever see; at the end: the job is done with the parameters of a run without
-// failures, or a stage has lost all its workers.
+// moment, workers that freeze and wake, links that break with what is on them, coordinators that
+// die with all they know but the stored record and the results on disk. Checked as it goes: what
+// nobody may ever see; at the end: the job is done with the parameters of a run without failures,
+// or a stage has lost all its workers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "recycle/base/prng.h"
 #include "recycle/coordinator/coordinator.h"
 #include "recycle/planner/remainder.h"
+#include "recycle/protocol/kept_messages.h"
 #include "recycle/testing/model/recovery_model.h"
 
 namespace recycle {
@@ -29,16 +32,15 @@ struct World {
   int kills = 0;
   int freezes = 0;
   int link_faults = 0;
+  int coordinator_deaths = 0;
   BrokenRules rules = {};
 };
 
 class Simulation {
  public:
   Simulation(const World& world, std::uint64_t seed)
-      : world_(world),
-        prng_(seed),
-        model_(world.job, world.rules),
-        coordinator_(Options(), Maker(), OrderRemainder, {"w"}) {
+      : world_(world), prng_(seed), model_(world.job, world.rules) {
+    coordinator_.emplace(Options(), Maker(), OrderRemainder, std::vector<std::string>{"w"});
     for (int w = 0; w < model_.num_workers(); ++w) {
       const WorkerId id = world.job.Worker(w);
       workers_[id].id = id;
@@ -51,15 +53,17 @@ class Simulation {
     for (auto& [id, worker] : workers_) {
       OnWorker(id, Random(300), [this](Worker& w) {
         w.joined = true;
-        Say(w, Hello{w.id, 1});
+        w.term = term_;
+        Say(w, Hello{w.id, 1, Generation(0), 0});
         Beat(w);
       });
     }
     PlanTrouble(world_.kills, [this] { Kill(AnyWorker()); });
     PlanTrouble(world_.freezes, [this] { Freeze(AnyWorker()); });
     PlanTrouble(world_.link_faults, [this] { BreakLink(AnyWorker()); });
+    PlanTrouble(world_.coordinator_deaths, [this] { KillCoordinator(); });
     while (!end_ && problem_.empty() && now_ < TimePoint(std::chrono::minutes(2))) {
-      const auto deadline = coordinator_.NextDeadline();
+      const auto deadline = coordinator_ ? coordinator_->NextDeadline() : std::nullopt;
       if (deadline && *deadline <= events_.begin()->first) {
         now_ = std::max(now_, *deadline);
         Step(TimePassed{});
@@ -84,7 +88,9 @@ class Simulation {
     bool busy = false;      // an Act is on its way
     Generation prepared;    // the newest it has heard of
     bool told_end = false;  // Finished is said in this generation
-    TimePoint up_until;     // nothing may overtake what arrives then
+    int term = 0;           // of the coordinator it is connected to
+    KeptMessages kept;
+    TimePoint up_until;  // nothing may overtake what arrives then
     TimePoint down_until;
     std::vector<std::function<void(Worker&)>> when_awake;
     std::map<int, std::set<Action>> completed;  // by iteration, regenerations apart
@@ -143,12 +149,28 @@ class Simulation {
 
   // --- executors
   void Say(Worker& worker, ExecutorMessage message) {
+    worker.kept.OnSend(message);
     Upstream(worker, FromExecutor{worker.id, std::move(message)});
   }
+  // What is on its way to a coordinator that dies is lost.
   void Upstream(Worker& worker, Event event) {
     worker.up_until = std::max(worker.up_until, now_ + Random(5));
     const auto shared = std::make_shared<const Event>(std::move(event));
-    After(worker.up_until - now_, [this, shared] { Step(*shared); });
+    After(worker.up_until - now_, [this, shared, term = worker.term] {
+      if (coordinator_ && term == term_) Step(*shared);
+    });
+  }
+  // It has found the coordinator that leads now.
+  void Reconnect(Worker& worker) {
+    if (!coordinator_ || worker.term == term_) return;
+    worker.term = term_;
+    for (ExecutorMessage& message : worker.kept.Again()) {
+      Upstream(worker, FromExecutor{worker.id, std::move(message)});
+    }
+  }
+  void AgentSays(const Event& event) {
+    agents_said_.push_back(event);
+    if (coordinator_) Step(event);
   }
   void Beat(Worker& worker) {
     const int number = world_.job.Number(worker.id);
@@ -185,6 +207,7 @@ class Simulation {
   void Hear(Worker& worker, const Transfer& /*transfer*/) { ExpectNoReturn(worker); }
   void Hear(Worker& worker, const EndTransfer& /*end*/) { ExpectNoReturn(worker); }
   void Hear(Worker& worker, const Drain& /*drain*/) { ExpectNoReturn(worker); }
+  void Hear(Worker& /*worker*/, const Recorded& /*recorded*/) {}  // kept has heard it
   void ExpectNoReturn(const Worker& worker) {
     Expect(false, "a copy or a leave for " + ToString(worker.id));
   }
@@ -262,8 +285,45 @@ class Simulation {
     }
     if (worker.joined && Chance(0.2)) return;  // its agent tells nobody
     After(milliseconds(30) + Random(120), [this, id] {
-      Step(FromAgent{.message = ExecutorExited{.worker = id, .pid = 1, .wait_status = 9}});
+      AgentSays(FromAgent{.message = ExecutorExited{.worker = id, .pid = 1, .wait_status = 9}});
     });
+  }
+  void KillCoordinator() {
+    if (!coordinator_ || end_) return;
+    coordinator_.reset();
+    After(milliseconds(20) + Random(400), [this] { StartCoordinator(); });
+  }
+  // It has the stored record, and what its predecessors have recorded.
+  void StartCoordinator() {
+    ++term_;
+    accounts_whole_ = false;
+    std::optional<Inheritance> inheritance;
+    if (durable_) {
+      inheritance = {.record = *durable_,
+                     .told = told_,
+                     .restored = false,
+                     .iterations_done = announced_,
+                     .last_loss = std::nullopt};
+    }
+    newest_ = durable_.value_or(GenerationRecord());
+    lost_.clear();
+    for (const auto& [id, worker] : workers_) {
+      const auto& members = newest_.members;
+      if (durable_ && std::count(members.begin(), members.end(), id) == 0) lost_.insert(id);
+    }
+    coordinator_.emplace(Options(), Maker(), OrderRemainder, std::vector<std::string>{"w"},
+                         std::move(inheritance));
+    Step(TimePassed{});
+    for (auto& [id, worker] : workers_) {
+      OnWorker(id, Random(100), [this](Worker& w) {
+        if (w.joined) Reconnect(w);
+      });
+    }
+    for (const Event& event : agents_said_) {
+      After(Random(100), [this, event, term = term_] {
+        if (coordinator_ && term == term_) Step(event);
+      });
+    }
   }
   void Freeze(WorkerId id) {
     Worker& worker = workers_.at(id);
@@ -311,7 +371,7 @@ class Simulation {
         received_[ledger->generation].insert(from->worker);
       }
     }
-    for (const Effect& effect : coordinator_.Step(event, now_)) {
+    for (const Effect& effect : coordinator_->Step(event, now_)) {
       std::visit([this](const auto& e) { Carry(e); }, effect);
     }
   }
@@ -322,9 +382,12 @@ class Simulation {
       Expect(lost_.insert(lost.worker).second, "lost twice: " + ToString(lost.worker));
       Expect(harmed_.contains(lost.worker), "nothing was wrong with " + ToString(lost.worker));
     }
-    After(milliseconds(1) + Random(20), [this, g = newest_.generation] {
-      stored_ = std::max(stored_, g);
-      Step(RecordStored{g});
+    // A write that is on its way when its coordinator dies may arrive, until another one leads.
+    After(milliseconds(1) + Random(20), [this, record = newest_, term = term_] {
+      if (term != term_) return;
+      durable_ = record;
+      stored_ = std::max(stored_, record.generation);
+      if (coordinator_) Step(RecordStored{record.generation});
     });
   }
   void Carry(const SendTo& send) {
@@ -338,6 +401,7 @@ class Simulation {
       }
     }
     if (const auto* resume = std::get_if<Resume>(&send.message)) {
+      telling_ = {resume->open, resume->next_iteration, resume->plan};
       Expect(resume->generation == newest_.generation, "Resume of an old generation");
       Expect(!lost_.contains(send.worker), "the dead do not resume");
       const std::set<WorkerId> members(newest_.members.begin(), newest_.members.end());
@@ -346,15 +410,27 @@ class Simulation {
     }
     Worker& worker = workers_.at(send.worker);
     worker.down_until = std::max(worker.down_until, now_ + Random(5));
-    OnWorker(send.worker, worker.down_until - now_, [this, message = send.message](Worker& w) {
-      std::visit([&](const auto& m) { Hear(w, m); }, message);
-    });
+    OnWorker(send.worker, worker.down_until - now_,
+             [this, message = send.message, term = term_](Worker& w) {
+               if (w.term != term || term != term_) return;  // its stream is gone
+               w.kept.OnReceive(message);
+               std::visit([&](const auto& m) { Hear(w, m); }, message);
+             });
   }
   void Carry(const AnnounceIteration& announce) {
     Expect(announce.done.iteration == announced_++, "an iteration out of order");
+    if (!Chance(0.5)) return;
+    for (const auto& [id, worker] : workers_) {
+      if (id.stage.value() + 1 == world_.job.pipeline) {
+        Carry(SendTo{id, Recorded{announce.done.iteration}});
+      }
+    }
   }
   // Whatever the dead had completed on a stage that is open now is told as their share.
   void Carry(const AnnounceResumed& resumed) {
+    told_ = telling_;
+    // A coordinator that has died may have told the workers since, and of losses.
+    if (!std::exchange(accounts_whole_, true)) return;
     for (const LostShare& share : resumed.lost_shares) {
       Expect(lost_.contains(share.worker), "a share of the living");
       const std::set<Action> told(share.actions.begin(), share.actions.end());
@@ -374,9 +450,14 @@ class Simulation {
 
   void CheckEnd() {
     if (!problem_.empty()) return;
-    Expect(end_.has_value(), "it hangs: " + coordinator_.view().phase + ", " +
-                                 coordinator_.view().reason + "\n" + model_.Describe());
+    if (!end_ && coordinator_) {
+      Expect(false, "it hangs: " + coordinator_->view().phase + ", " + coordinator_->view().reason +
+                        "\n" + model_.Describe());
+    }
+    Expect(end_.has_value(), "it hangs without a coordinator");
     if (!end_) return;
+    // Who has died, or was frozen, before there was a record is just somebody who does not come.
+    if (end_->how == EndJob::How::kJoinTimeout && term_ > 1 && !durable_) return;
     int least_left = world_.job.data;
     for (int stage = 0; stage < world_.job.pipeline; ++stage) {
       const auto lost = std::count_if(lost_.begin(), lost_.end(), [&](WorkerId worker) {
@@ -395,7 +476,13 @@ class Simulation {
   const World world_;
   Prng prng_;
   RecoveryModel model_;
-  Coordinator coordinator_;
+  std::optional<Coordinator> coordinator_;  // absent: nobody leads
+  int term_ = 1;
+  std::optional<GenerationRecord> durable_;
+  AssignedWork told_;     // when everybody had resumed last
+  AssignedWork telling_;  // by the newest Resume
+  bool accounts_whole_ = true;
+  std::vector<Event> agents_said_;
   TimePoint now_;
   std::multimap<TimePoint, std::function<void()>> events_;
   std::map<WorkerId, Worker> workers_;
@@ -443,6 +530,13 @@ TEST(ControlPlane, FrozenWorkersAreFencedAndTheRestGoesOn) {
 TEST(ControlPlane, BrokenLinksNeverStopAJob) {
   RunMany({.job = Job(3, 3, 1), .kills = 1, .link_faults = 6}, 4000, 400);
   RunMany({.job = Job(1, 3, 3), .link_faults = 6}, 5000, 300);
+}
+
+TEST(ControlPlane, CoordinatorsDieAtAnyMomentAndTrainingGoesOn) {
+  RunMany({.job = Job(3, 2, 2), .coordinator_deaths = 3}, 7000, 300);
+  RunMany({.job = Job(3, 2, 2), .kills = 2, .coordinator_deaths = 2}, 8000, 600);
+  RunMany({.job = Job(2, 3, 2), .kills = 3, .link_faults = 2, .coordinator_deaths = 3}, 9000, 400);
+  RunMany({.job = Job(3, 2, 2), .kills = 1, .freezes = 1, .coordinator_deaths = 2}, 10000, 400);
 }
 
 TEST(ControlPlane, TiedStagesAreOneUnit) {

@@ -1,4 +1,4 @@
-#include "recycle/executor/process_fault.h"
+#include "recycle/base/process_fault.h"
 
 #include <signal.h>
 #include <sys/prctl.h>

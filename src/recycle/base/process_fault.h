@@ -1,6 +1,6 @@
 // Deeds of fault injection that hit a whole process, by the operating system's own means.
-#ifndef RECYCLE_EXECUTOR_PROCESS_FAULT_H_
-#define RECYCLE_EXECUTOR_PROCESS_FAULT_H_
+#ifndef RECYCLE_BASE_PROCESS_FAULT_H_
+#define RECYCLE_BASE_PROCESS_FAULT_H_
 
 #include <sys/types.h>
 
@@ -26,4 +26,4 @@ void FailEveryFileWrite();
 
 }  // namespace recycle
 
-#endif  // RECYCLE_EXECUTOR_PROCESS_FAULT_H_
+#endif  // RECYCLE_BASE_PROCESS_FAULT_H_

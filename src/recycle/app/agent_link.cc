@@ -1,0 +1,77 @@
+#include "recycle/app/agent_link.h"
+
+#include <chrono>
+#include <utility>
+
+#include "recycle/app/leader_address.h"
+#include "recycle/base/log.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::chrono::milliseconds kLookInterval{20};
+constexpr std::chrono::milliseconds kAttempt{500};
+
+}  // namespace
+
+AgentLink::AgentLink(const RunFolder& folder, const AgentHello& hello,
+                     std::function<void(const StartExecutor&)> on_start)
+    : folder_(folder), hello_(hello), on_start_(std::move(on_start)), thread_([this] { Loop(); }) {}
+
+AgentLink::~AgentLink() {
+  std::shared_ptr<AgentClient> client;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    client = client_;
+  }
+  closing_.notify_all();
+  if (client != nullptr) client->Close();
+  thread_.join();
+}
+
+void AgentLink::Send(const AgentMessage& message) {
+  const std::lock_guard lock(mutex_);
+  said_.push_back(message);
+  if (client_ != nullptr) client_->Send(message);
+}
+
+void AgentLink::FollowLeader() {
+  const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
+  if (!leader.ok()) return;
+  const std::lock_guard lock(mutex_);
+  if (client_ != nullptr && leader->term > term_) client_->Cancel();
+}
+
+void AgentLink::Loop() {
+  std::unique_lock lock(mutex_);
+  while (!closed_) {
+    lock.unlock();
+    std::shared_ptr<AgentClient> client = TryConnect();
+    if (client != nullptr) client->Serve(on_start_);
+    lock.lock();
+    std::shared_ptr<AgentClient> ended = std::exchange(client_, nullptr);
+    lock.unlock();
+    client.reset();
+    ended.reset();  // takes a moment
+    lock.lock();
+    closing_.wait_for(lock, kLookInterval, [this] { return closed_; });
+  }
+}
+
+std::shared_ptr<AgentClient> AgentLink::TryConnect() {
+  const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
+  if (!leader.ok() || leader->term < term_) return nullptr;
+  StatusOr<std::unique_ptr<AgentClient>> client =
+      AgentClient::Connect(leader->address, hello_, kAttempt);
+  if (!client.ok()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (closed_) return nullptr;
+  client_ = *std::move(client);
+  term_ = leader->term;
+  for (const AgentMessage& message : said_) client_->Send(message);
+  LogInfo("connected to the coordinator of term {} at {}", leader->term, leader->address);
+  return client_;
+}
+
+}  // namespace recycle

@@ -1,0 +1,109 @@
+#include "recycle/app/lasting_control_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "recycle/app/leader_address.h"
+#include "recycle/base/log.h"
+
+namespace recycle {
+namespace {
+
+constexpr std::chrono::milliseconds kLookInterval{20};
+// An attempt is short at first: the address may be that of a leader that has just died.
+constexpr std::chrono::milliseconds kFirstAttempt{100};
+constexpr std::chrono::milliseconds kLongestAttempt{2000};
+
+}  // namespace
+
+Status LastingControlLink::Connect(std::optional<Duration> timeout) {
+  const TimePoint began = SystemClock().Now();
+  for (Duration attempt = kFirstAttempt; !TryConnect(attempt);
+       attempt = std::min<Duration>(attempt * 2, kLongestAttempt)) {
+    if (timeout && SystemClock().Now() - began >= *timeout) {
+      return absl::UnavailableError(
+          fmt::format("no coordinator leads the job in '{}' since {:.0f} s", folder_.root(),
+                      ToMilliseconds(*timeout) / 1000));
+    }
+    std::unique_lock lock(mutex_);
+    closing_.wait_for(lock, kLookInterval, [this] { return closed_; });
+  }
+  return OkStatus();
+}
+
+bool LastingControlLink::TryConnect(Duration timeout) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return true;
+  }
+  const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
+  if (!leader.ok() || leader->term < term_) return false;
+  StatusOr<std::unique_ptr<ControlClient>> client =
+      ControlClient::Connect(leader->address, timeout);
+  if (!client.ok()) return false;
+  const std::lock_guard lock(mutex_);
+  client_ = *std::move(client);
+  term_ = leader->term;
+  for (const ExecutorMessage& message : kept_.Again()) client_->Send(message);
+  LogInfo("connected to the coordinator of term {} at {}", leader->term, leader->address);
+  return true;
+}
+
+void LastingControlLink::Send(const ExecutorMessage& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    kept_.OnSend(message);
+    if (client_ != nullptr) client_->Send(message);
+  }
+  if (std::holds_alternative<Heartbeat>(message)) FollowLeader();
+}
+
+void LastingControlLink::FollowLeader() {
+  const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
+  if (!leader.ok()) return;
+  const std::lock_guard lock(mutex_);
+  if (client_ != nullptr && leader->term > term_) client_->Cancel();
+}
+
+StatusOr<CoordinatorMessage> LastingControlLink::Receive() {
+  for (;;) {
+    std::shared_ptr<ControlClient> client;
+    {
+      const std::lock_guard lock(mutex_);
+      client = client_;
+    }
+    if (client != nullptr) {
+      StatusOr<CoordinatorMessage> message = client->Receive();
+      const std::lock_guard lock(mutex_);
+      if (message.ok()) kept_.OnReceive(*message);
+      if (message.ok() || closed_ || !absl::IsUnavailable(message.status())) return message;
+    }
+    Drop(client);
+    RC_RETURN_IF_ERROR(Connect(patience_));
+    const std::lock_guard lock(mutex_);
+    if (closed_) return absl::UnavailableError("the control link is closed");
+  }
+}
+
+void LastingControlLink::Drop(const std::shared_ptr<ControlClient>& client) {
+  if (client != nullptr) LogWarning("the coordinator of term {} is gone", term_);
+  std::shared_ptr<ControlClient> ended;  // its end takes a moment: outside the lock
+  const std::lock_guard lock(mutex_);
+  ended = std::move(client_);
+}
+
+void LastingControlLink::Close() {
+  std::shared_ptr<ControlClient> client;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    client = client_;
+  }
+  closing_.notify_all();
+  if (client != nullptr) client->Close();
+}
+
+}  // namespace recycle

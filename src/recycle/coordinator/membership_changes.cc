@@ -1,0 +1,123 @@
+#include "recycle/coordinator/membership_changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace recycle {
+
+void MembershipChanges::Lose(Loss loss) {
+  const WorkerId worker = loss.lost.worker;
+  const auto touches = [worker](const Link& l) { return l.first == worker || l.second == worker; };
+  std::erase_if(unrecorded_links_, touches);
+  std::erase_if(links_, touches);
+  std::erase(unrecorded_rejoins_, worker);
+  unrecorded_stays_.erase(worker);
+  unrecorded_reconnects_.erase(worker);
+  std::erase_if(rejoins_, [&](const auto& news) { return news.worker == worker; });
+  unprepared_losses_.push_back(worker);
+  unplanned_losses_.push_back(worker);
+  unrecorded_losses_.push_back(std::move(loss));
+  pending_ = true;
+}
+
+void MembershipChanges::BreakLink(const Link& link) {
+  unrecorded_links_.push_back(link);
+  links_.push_back(link);
+  pending_ = true;
+}
+
+void MembershipChanges::Admit(WorkerId worker) {
+  unrecorded_rejoins_.push_back(worker);
+  pending_ = true;
+}
+
+void MembershipChanges::Withdraw(WorkerId worker) {
+  std::erase(unrecorded_rejoins_, worker);
+  unprepared_withdrawals_.push_back(worker);
+  pending_ = true;
+}
+
+void MembershipChanges::Stay(WorkerId worker) {
+  unrecorded_stays_.insert(worker);
+  pending_ = true;
+}
+
+void MembershipChanges::Reconnect(WorkerId worker) {
+  unrecorded_reconnects_.insert(worker);
+  pending_ = true;
+}
+
+void MembershipChanges::Settle(AnnounceRejoin news) { rejoins_.push_back(std::move(news)); }
+
+void MembershipChanges::TakeOver(const GenerationRecord& record, std::vector<WorkerId> lost,
+                                 std::vector<WorkerId> unplanned) {
+  new_leader_ = true;
+  unprepared_losses_ = std::move(lost);
+  unplanned_losses_ = std::move(unplanned);
+  links_ = record.relinked;
+}
+
+GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Roster& roster,
+                                               std::map<WorkerId, WorkerId> returning,
+                                               std::optional<std::int32_t> restore) {
+  GenerationRecord record{.generation = generation,
+                          .members = roster.Live(),
+                          .pids = {},
+                          .lost = {},
+                          .returning = std::move(returning),
+                          .relinked = links_,
+                          .restore = restore,
+                          .reason = Reason(roster, restore)};
+  for (const WorkerId member : record.members) record.pids[member] = roster.At(member).pid;
+  for (const AnnounceRejoin& news : rejoins_) record.returning[news.worker] = news.donor;
+  for (Loss& loss : unrecorded_losses_) record.lost.push_back(std::move(loss.lost));
+  unrecorded_losses_.clear();
+  unrecorded_links_.clear();
+  unrecorded_rejoins_.clear();
+  unrecorded_stays_.clear();
+  unrecorded_reconnects_.clear();
+  new_leader_ = false;
+  pending_ = false;
+  return record;
+}
+
+std::vector<WorkerId> MembershipChanges::TakeUnprepared() {
+  std::vector<WorkerId> gone = std::exchange(unprepared_losses_, {});
+  gone.insert(gone.end(), unprepared_withdrawals_.begin(), unprepared_withdrawals_.end());
+  unprepared_withdrawals_.clear();
+  return gone;
+}
+
+std::string MembershipChanges::Reason(const Roster& roster,
+                                      std::optional<std::int32_t> restore) const {
+  std::string reason;
+  const auto add = [&reason](const std::string& part) {
+    if (!reason.empty()) reason += "; ";
+    reason += part;
+  };
+  if (new_leader_) add("a new coordinator leads");
+  for (const Loss& loss : unrecorded_losses_) {
+    const char* const what = loss.lost.cause == LossCause::kNotice ? "leaves" : "is lost";
+    add(fmt::format("worker {} {}: {}", ToString(loss.lost.worker), what, loss.how));
+  }
+  for (const WorkerId worker : unrecorded_rejoins_) {
+    add(fmt::format("worker {} is back", ToString(worker)));
+  }
+  for (const WorkerId worker : unrecorded_stays_) {
+    add(fmt::format("worker {} stays: it is the last of its stage", ToString(worker)));
+  }
+  for (const WorkerId worker : unrecorded_reconnects_) {
+    add(fmt::format("the control stream of worker {} was made anew", ToString(worker)));
+  }
+  for (const auto& [a, b] : unrecorded_links_) {
+    add(fmt::format("the link {}-{} is made anew: both ends live", ToString(a), ToString(b)));
+  }
+  if (restore) {
+    add(fmt::format("everybody takes its state from the checkpoint of iteration {}", *restore));
+  }
+  add(fmt::format("live workers: {}", roster.Live().size()));
+  return reason;
+}
+
+}  // namespace recycle

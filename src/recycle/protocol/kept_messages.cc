@@ -1,0 +1,53 @@
+#include "recycle/protocol/kept_messages.h"
+
+#include <algorithm>
+
+namespace recycle {
+
+void KeptMessages::OnSend(const ExecutorMessage& message) {
+  if (const auto* hello = std::get_if<Hello>(&message)) {
+    hello_ = *hello;
+  } else if (const auto* ledger = std::get_if<Ledger>(&message)) {
+    if (!hello_) return;
+    hello_->generation = ledger->generation;
+    hello_->version = ledger->version;
+  } else if (const auto* broken = std::get_if<LinkBroken>(&message)) {
+    broken_links_[broken->peer] = *broken;
+  } else if (const auto* done = std::get_if<IterationDone>(&message)) {
+    unrecorded_[done->iteration] = *done;
+  } else if (const auto* finished = std::get_if<Finished>(&message)) {
+    finished_ = *finished;
+  }
+}
+
+void KeptMessages::OnReceive(const CoordinatorMessage& message) {
+  if (const auto* recorded = std::get_if<Recorded>(&message)) {
+    unrecorded_.erase(unrecorded_.begin(), unrecorded_.upper_bound(recorded->iteration));
+  } else if (const auto* prepare = std::get_if<Prepare>(&message)) {
+    finished_.reset();       // said anew in every generation
+    if (prepare->restore) {  // what was done since is void
+      unrecorded_.erase(unrecorded_.lower_bound(*prepare->restore), unrecorded_.end());
+    }
+    std::erase_if(broken_links_, [&](const auto& entry) {
+      const WorkerId peer = entry.first;
+      const auto& members = prepare->members;
+      if (std::find(members.begin(), members.end(), peer) == members.end()) return true;
+      return std::any_of(prepare->relinked.begin(), prepare->relinked.end(), [&](const auto& link) {
+        return hello_ && ((link.first == peer && link.second == hello_->worker) ||
+                          (link.second == peer && link.first == hello_->worker));
+      });
+    });
+  }
+}
+
+std::vector<ExecutorMessage> KeptMessages::Again() const {
+  std::vector<ExecutorMessage> messages;
+  if (!hello_) return messages;
+  messages.emplace_back(*hello_);
+  for (const auto& [peer, broken] : broken_links_) messages.emplace_back(broken);
+  for (const auto& [iteration, done] : unrecorded_) messages.emplace_back(done);
+  if (finished_) messages.emplace_back(*finished_);
+  return messages;
+}
+
+}  // namespace recycle

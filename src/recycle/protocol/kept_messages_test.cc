@@ -1,0 +1,103 @@
+#include "recycle/protocol/kept_messages.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace recycle {
+namespace {
+
+WorkerId At(int pipeline, int stage) { return {PipelineId(pipeline), StageId(stage)}; }
+
+Ledger MakeLedger(int generation, int version) {
+  Ledger ledger;
+  ledger.generation = Generation(generation);
+  ledger.version = version;
+  return ledger;
+}
+
+Prepare MakePrepare(int generation, std::vector<WorkerId> members) {
+  Prepare prepare;
+  prepare.generation = Generation(generation);
+  prepare.members = std::move(members);
+  return prepare;
+}
+
+class KeptMessagesTest : public ::testing::Test {
+ protected:
+  void SetUp() override { kept_.OnSend(Hello{At(1, 1), 7, Generation(0), 0}); }
+
+  void Done(int iteration) {
+    IterationDone done;
+    done.iteration = iteration;
+    kept_.OnSend(done);
+  }
+  std::vector<int> Results() const {
+    std::vector<int> iterations;
+    for (const ExecutorMessage& message : kept_.Again()) {
+      if (const auto* done = std::get_if<IterationDone>(&message)) {
+        iterations.push_back(done->iteration);
+      }
+    }
+    return iterations;
+  }
+  std::vector<WorkerId> Accused() const {
+    std::vector<WorkerId> accused;
+    for (const ExecutorMessage& message : kept_.Again()) {
+      if (const auto* broken = std::get_if<LinkBroken>(&message)) accused.push_back(broken->peer);
+    }
+    return accused;
+  }
+
+  KeptMessages kept_;
+};
+
+TEST_F(KeptMessagesTest, HelloComesFirstAndSaysWhatTheNewestLedgerPromised) {
+  Done(4);
+  kept_.OnSend(MakeLedger(3, 5));
+  const std::vector<ExecutorMessage> again = kept_.Again();
+  ASSERT_EQ(again.size(), 2U);
+  const Hello& hello = std::get<Hello>(again.front());
+  EXPECT_EQ(hello.worker, At(1, 1));
+  EXPECT_EQ(hello.pid, 7);
+  EXPECT_EQ(hello.generation, Generation(3));
+  EXPECT_EQ(hello.version, 5);
+}
+
+TEST_F(KeptMessagesTest, ResultsStayUntilTheyAreRecorded) {
+  for (const int iteration : {4, 5, 6}) Done(iteration);
+  EXPECT_EQ(Results(), (std::vector{4, 5, 6}));
+  kept_.OnReceive(Recorded{.iteration = 5});
+  EXPECT_EQ(Results(), std::vector{6});
+  kept_.OnReceive(Recorded{.iteration = 4});  // late, from the coordinator before
+  EXPECT_EQ(Results(), std::vector{6});
+}
+
+TEST_F(KeptMessagesTest, ABrokenLinkStaysUntilItIsMadeAnewOrItsOtherEndIsGone) {
+  for (const int pipeline : {0, 1, 2}) {
+    kept_.OnSend(LinkBroken{Generation(2), At(pipeline, 0), "reset"});
+  }
+  Prepare prepare = MakePrepare(3, {At(0, 0), At(1, 0), At(1, 1)});
+  prepare.relinked = {{At(0, 0), At(1, 1)}, {At(1, 0), At(2, 1)}};
+  kept_.OnReceive(prepare);
+  EXPECT_EQ(Accused(), std::vector{At(1, 0)});
+}
+
+TEST_F(KeptMessagesTest, FinishedIsOfTheGenerationInWhichItWasSaid) {
+  Finished finished;
+  finished.version = 8;
+  kept_.OnSend(finished);
+  ASSERT_EQ(kept_.Again().size(), 2U);
+  EXPECT_EQ(std::get<Finished>(kept_.Again().back()).version, 8);
+  kept_.OnReceive(MakePrepare(4, {At(1, 1)}));
+  EXPECT_EQ(kept_.Again().size(), 1U);
+}
+
+TEST(KeptMessages, NothingIsSaidBeforeHello) {
+  KeptMessages kept;
+  kept.OnSend(MakeLedger(1, 0));
+  EXPECT_TRUE(kept.Again().empty());
+}
+
+}  // namespace
+}  // namespace recycle

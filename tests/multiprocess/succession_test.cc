@@ -1,0 +1,169 @@
+// The coordinator dies, and training goes on: real processes, real SIGKILL and SIGSTOP, losses
+// compared with the unharmed run. Docs: docs/RECOVERY.md ("When the coordinator dies").
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "job.h"
+#include "unharmed.h"
+
+namespace recycle::testing {
+namespace {
+
+JobOptions ThreeByTwo(int iterations, std::vector<std::string> inject) {
+  return {.data = 3,
+          .pipeline = 2,
+          .micro_batches = 2,
+          .iterations = iterations,
+          .inject = std::move(inject)};
+}
+
+// Iterations of a job whose coordinator is replaced: long enough that training is still going on
+// when the next one leads.
+constexpr int kLong = 150;
+
+// Every iteration and every sample stands in the files once, in order, whoever wrote them.
+void ExpectWholeFiles(const Job& job, const JobOptions& options) {
+  int next = 1;
+  for (const nlohmann::json& line : job.Lines("metrics.jsonl")) {
+    EXPECT_EQ(line.at("iteration"), next++);
+  }
+  EXPECT_EQ(next, options.iterations + 1);
+  std::set<std::pair<int, std::string>> seen;
+  for (const nlohmann::json& line : job.Lines("samples.jsonl")) {
+    const bool is_new =
+        seen.emplace(line.at("iteration").get<int>(), line.at("micro_batch").get<std::string>())
+            .second;
+    EXPECT_TRUE(is_new) << line;
+  }
+  EXPECT_EQ(std::ssize(seen), options.iterations * options.data * options.micro_batches);
+  for (const char* once : {"job_started", "job_finished"}) {
+    EXPECT_EQ(job.Events(once).size(), 1U) << once;
+  }
+  std::set<int> generations;
+  for (const nlohmann::json& event : job.Events("generation")) {
+    EXPECT_TRUE(generations.insert(event.at("generation").get<int>()).second) << event;
+  }
+  EXPECT_EQ(job.Summary().at("iterations"), options.iterations);
+}
+
+std::vector<int> Leaders(const Job& job) {
+  std::vector<int> pids;
+  for (const nlohmann::json& event : job.Events("leader")) pids.push_back(event.at("pid"));
+  return pids;
+}
+
+struct Succession {
+  std::string name;
+  std::vector<std::string> inject;
+  int leaders = 2;
+  int lost_workers = 0;
+};
+
+class Successions : public ::testing::TestWithParam<Succession> {};
+
+TEST_P(Successions, TrainingGoesOnWithTheSameNumbers) {
+  const Succession& succession = GetParam();
+  const JobOptions options = ThreeByTwo(kLong, succession.inject);
+  Job job(options);
+  ASSERT_EQ(job.Run(), 0) << job.Output();
+  EXPECT_EQ(std::ssize(Leaders(job)), succession.leaders) << job.Output();
+  EXPECT_EQ(job.Events("fault_injected").size(), succession.inject.size());
+  ExpectUnharmedResults(job, options, succession.lost_workers);
+  ExpectWholeFiles(job, options);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Successions,
+    ::testing::Values(
+        Succession{"killed_while_training", {"kill coordinator at F of iteration 5"}},
+        Succession{"killed_at_the_start", {"kill coordinator at store of iteration 1"}},
+        Succession{
+            "killed_twice",
+            {"kill coordinator at F of iteration 5", "kill coordinator at F of iteration 90"},
+            3},
+        // Nobody is told of the death until the next one leads.
+        Succession{"killed_and_then_a_worker",
+                   {"kill coordinator at F of iteration 5", "kill 1:1 at F of iteration 8"},
+                   2,
+                   1},
+        // The record is stored, and nobody knows of it.
+        Succession{"killed_with_the_record_stored",
+                   {"kill 1:1 at F of iteration 20", "kill coordinator at store of iteration 19"},
+                   2,
+                   1},
+        // Prepare is out: some have answered, some are still at their action.
+        Succession{"killed_during_a_regroup",
+                   {"kill 1:1 at F of iteration 20", "kill coordinator at regroup of iteration 19"},
+                   2,
+                   1},
+        Succession{"killed_during_a_regroup_and_another_worker_dies",
+                   {"kill 1:1 at F of iteration 20", "kill coordinator at regroup of iteration 19",
+                    "kill 2:0 at regroup of iteration 20"},
+                   2,
+                   2}),
+    [](const auto& info) { return info.param.name; });
+
+// It gives no sign of life, another one takes over and brings the job through a death; the old one
+// wakes, finds that its term is over, and leaves without a word.
+TEST(Succession, AFrozenCoordinatorIsReplacedAndExitsWith75WhenItWakes) {
+  JobOptions options = ThreeByTwo(400, {});
+  options.failure_timeout_ms = 500;
+  Job job(options);
+  job.Start();
+  ASSERT_TRUE(job.AwaitIteration(3)) << job.Output();
+  const pid_t frozen = Leaders(job).at(0);
+  const ProcessIdentity frozen_process = Identify(frozen);
+  ASSERT_EQ(kill(frozen, SIGSTOP), 0);
+  ASSERT_TRUE(job.AwaitEvents("leader", 2)) << job.Output();
+  ASSERT_TRUE(job.AwaitEvents("resumed", 2)) << job.Output();
+  ASSERT_EQ(kill(job.WorkerPids().at("1:1"), SIGKILL), 0);
+  ASSERT_TRUE(job.AwaitEvents("resumed", 3)) << job.Output();
+  ASSERT_EQ(kill(frozen, SIGCONT), 0);
+  ASSERT_TRUE(Eventually(std::chrono::seconds(10), [&] { return !IsAlive(frozen_process); }));
+  ASSERT_EQ(job.Wait(), 0) << job.Output();
+  EXPECT_NE(job.Output().find("found that another one leads, and left"), std::string::npos)
+      << job.Output();
+  ExpectUnharmedResults(job, options, 1);
+  ExpectWholeFiles(job, options);
+}
+
+TEST(Succession, AShortStopChangesNothing) {
+  const JobOptions options = ThreeByTwo(60, {"stop coordinator at F of iteration 5 for 0.3s"});
+  Job job(options);
+  ASSERT_EQ(job.Run(), 0) << job.Output();
+  EXPECT_EQ(Leaders(job).size(), 1U);
+  EXPECT_EQ(job.Events("generation").size(), 1U) << job.Output();
+  ExpectUnharmedResults(job, options, 0);
+  ExpectWholeFiles(job, options);
+}
+
+TEST(Succession, AStopRequestReachesTheNextCoordinator) {
+  const JobOptions options = ThreeByTwo(100000, {"kill coordinator at F of iteration 5"});
+  Job job(options);
+  job.Start();
+  ASSERT_TRUE(job.AwaitEvents("resumed", 2)) << job.Output();
+  ASSERT_EQ(kill(job.pid(), SIGTERM), 0);
+  EXPECT_EQ(job.Wait(), 143) << job.Output();
+  EXPECT_EQ(job.Events("job_finished").at(0).at("how"), "stopped");
+}
+
+TEST(Succession, ACoordinatorThatDiesAgainAndAgainEndsTheJob) {
+  std::vector<std::string> inject;
+  for (int death = 0; death < 6; ++death) {
+    inject.emplace_back("kill coordinator at store");
+  }
+  Job job(ThreeByTwo(100000, inject));
+  EXPECT_EQ(job.Run(), 4) << job.Output();
+  EXPECT_NE(job.Output().find("the coordinator died 6 times within 60 s: giving up"),
+            std::string::npos)
+      << job.Output();
+}
+
+}  // namespace
+}  // namespace recycle::testing
