@@ -6,6 +6,7 @@
 // Prints tokens per second of CPU time (of this one thread: as the wall clock on an idle machine,
 // but steady beside other load).
 #include <ATen/Parallel.h>
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/randint.h>
 #include <fmt/format.h>
 

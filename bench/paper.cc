@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -112,8 +113,8 @@ struct Experiment {
 
 // One GPU lost every `every_s`, drawn with seed 1, none comes back.
 JobTimeline MonotoneFailures(int nodes, double every_s, double duration_s) {
-  std::vector<int> order;
-  for (int node = 0; node < nodes; ++node) order.push_back(node);
+  std::vector<int> order(static_cast<std::size_t>(nodes));
+  std::iota(order.begin(), order.end(), 0);
   Prng prng(1);
   prng.Shuffle(order);
   FailureTrace trace;

@@ -47,7 +47,8 @@ Plan ShuffledPlan(int data, int pipeline, int micro_batches, Prng& prng) {
   }
   while (!ready.empty()) {
     std::swap(ready[prng.Below(ready.size())], ready.back());
-    const auto [worker, action] = ready.back();
+    const std::size_t worker = ready.back().first;
+    const Action action = ready.back().second;
     ready.pop_back();
     plan.workers[worker].actions.push_back(action);
     const int stage = action.stage.value();

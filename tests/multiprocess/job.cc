@@ -61,6 +61,7 @@ std::string ConfigText(const JobOptions& o) {
   dup2(out, STDERR_FILENO);
   if (before_exec) before_exec();
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execv(arguments[0], arguments.data());
@@ -160,6 +161,7 @@ std::vector<double> Job::Column(const std::string& key) const {
     by_iteration[line.at("iteration").get<int>()] = line.at(key).get<double>();
   }
   std::vector<double> column;
+  column.reserve(by_iteration.size());
   for (const auto& [iteration, value] : by_iteration) column.push_back(value);
   return column;
 }

@@ -1,6 +1,7 @@
 // The all-reduce of a stage, its commit round, and the hand-over of what some members hold.
 #include "recycle/executor/gradient_reduction.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 

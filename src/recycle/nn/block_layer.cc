@@ -1,5 +1,6 @@
 #include "recycle/nn/block_layer.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 #include "recycle/nn/dropout.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/empty_like.h>
 
 #include <cmath>

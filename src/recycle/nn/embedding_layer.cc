@@ -1,5 +1,6 @@
 #include "recycle/nn/embedding_layer.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/add.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/sum.h>

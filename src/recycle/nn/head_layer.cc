@@ -1,6 +1,7 @@
 #include "recycle/nn/head_layer.h"
 
 #include <ATen/core/Reduction.h>
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/nll_loss_forward.h>
 

@@ -1,5 +1,6 @@
 #include "recycle/nn/initial_value.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>

@@ -1,5 +1,6 @@
 #include "recycle/nn/operators.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
 #include <ATen/ops/addmm.h>
@@ -74,7 +75,7 @@ void CausalAttention::Run::AppendTo(TensorList& tensors) const {
 
 CausalAttention::CausalAttention(int heads, int max_sequence, int hidden)
     : heads_(heads),
-      scale_(1.0 / std::sqrt(static_cast<double>(hidden / heads))),
+      scale_(1.0 / std::sqrt(static_cast<double>(hidden) / heads)),
       mask_TT_(at::full({max_sequence, max_sequence}, -std::numeric_limits<float>::infinity())
                    .triu_(1)) {}
 

@@ -1,6 +1,7 @@
 #include "recycle/nn/reference_model.h"
 
 #include <ATen/core/Reduction.h>
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cross_entropy_loss.h>

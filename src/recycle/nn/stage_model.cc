@@ -1,6 +1,7 @@
 #include "recycle/nn/stage_model.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>

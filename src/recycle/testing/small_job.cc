@@ -20,6 +20,7 @@ constexpr double kTolerance = 1e-5;
 
 std::vector<LayerRange> SplitEvenly(int layers, int stages) {
   std::vector<LayerRange> ranges;
+  ranges.reserve(static_cast<std::size_t>(stages));
   for (int i = 0; i < stages; ++i)
     ranges.push_back({layers * i / stages, layers * (i + 1) / stages});
   return ranges;
