@@ -257,9 +257,7 @@ StatusOr<JobConfig> LoadJobConfig(const std::string& path,
   return ParseJobConfig(text.str(), path, folder, overrides);
 }
 
-Status ApplyInjectOptions(const std::vector<std::string>& inject, bool drop_own,
-                          JobConfig& config) {
-  if (drop_own) config.inject.clear();
+Status AddInjectOptions(const std::vector<std::string>& inject, JobConfig& config) {
   for (const std::string& text : inject) {
     const StatusOr<Fault> fault = ParseFault(text);
     if (!fault.ok()) return At("--inject", fault.status());

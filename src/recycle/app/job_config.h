@@ -142,8 +142,8 @@ StatusOr<JobConfig> ParseJobConfig(const std::string& yaml, const std::string& n
 // that exists, ...). LoadJobConfig has called it; call it again after changing a config.
 Status CheckJobConfig(const JobConfig& config);
 
-// Adds the faults of --inject to the config's own; `drop_own` (--no-inject) drops the latter first.
-Status ApplyInjectOptions(const std::vector<std::string>& inject, bool drop_own, JobConfig& config);
+// Adds the faults of --inject to the config's own.
+Status AddInjectOptions(const std::vector<std::string>& inject, JobConfig& config);
 
 // All keys with their values, as YAML that loads back to an equal config from any folder.
 std::string ToYaml(const JobConfig& config);

@@ -104,14 +104,11 @@ TEST(JobConfigTest, TheExampleIsAValidJobThatKillsAWorker) {
   EXPECT_EQ(ToString(config->inject[0]), "kill 1:1 at F of iteration 20");
 }
 
-TEST(JobConfigTest, InjectOptionsAddToOrReplaceTheFilesFaults) {
+TEST(JobConfigTest, InjectOptionsAddToTheFilesFaults) {
   JobConfig config = *Parse(kMinimal, {"inject=[\"kill 1:1 at F\"]"});
-  ASSERT_TRUE(ApplyInjectOptions({"stop 0:0 at W"}, /*drop_own=*/false, config).ok());
+  ASSERT_TRUE(AddInjectOptions({"stop 0:0 at W"}, config).ok());
   EXPECT_EQ(config.inject.size(), 2u);
-  ASSERT_TRUE(ApplyInjectOptions({"kill 2:3 at I"}, /*drop_own=*/true, config).ok());
-  ASSERT_EQ(config.inject.size(), 1u);
-  EXPECT_EQ(ToString(config.inject[0]), "kill 2:3 at I");
-  const Status status = ApplyInjectOptions({"kill 3:0 at F"}, false, config);
+  const Status status = AddInjectOptions({"kill 3:0 at F"}, config);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--inject: "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("3:0"));
 }

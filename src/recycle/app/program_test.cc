@@ -93,5 +93,12 @@ TEST(ProgramTest, EndsWithTheDocumentedCodes) {
   EXPECT_EQ(Shell(kProgram + " simulate").code, 2);
 }
 
+TEST(ProgramTest, NoInjectDropsFaultsThatTheShorterJobCouldNotReach) {
+  const std::string shorter =
+      kProgram + " train examples/first-light.yaml --dry-run --set train.iterations=5";
+  EXPECT_EQ(Shell(shorter).code, 2);
+  EXPECT_EQ(Shell(shorter + " --no-inject").code, 0);
+}
+
 }  // namespace
 }  // namespace recycle

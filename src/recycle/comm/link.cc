@@ -1,6 +1,6 @@
 #include "recycle/comm/link.h"
 
-#include <cstring>
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -169,11 +169,11 @@ Status PeerLink::SendFrame(const Outgoing& outgoing) {
   std::byte* const memory = send_slot_.memory.get();
   EncodeFrameHeader(outgoing.frame, first,
                     std::span<std::byte, kFrameHeaderBytes>(memory, kFrameHeaderBytes));
-  std::memcpy(memory + kFrameHeaderBytes, payload.data(), first);
+  std::copy_n(payload.data(), first, memory + kFrameHeaderBytes);
   RC_RETURN_IF_ERROR(SendMessage(kFrameHeaderBytes + first));
   if (outgoing.hook) outgoing.hook();
   if (first < payload.size()) {
-    std::memcpy(memory, payload.data() + first, payload.size() - first);
+    std::copy_n(payload.data() + first, payload.size() - first, memory);
     RC_RETURN_IF_ERROR(SendMessage(payload.size() - first));
   }
   const std::lock_guard lock(mutex_);
