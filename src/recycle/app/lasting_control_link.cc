@@ -13,9 +13,10 @@ namespace recycle {
 namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{20};
-// An attempt is short at first: the address may be that of a leader that has just died.
+// Attempts are short: the address may be that of a leader that has died, and the next one waits for
+// its workers.
 constexpr std::chrono::milliseconds kFirstAttempt{100};
-constexpr std::chrono::milliseconds kLongestAttempt{2000};
+constexpr std::chrono::milliseconds kLongestAttempt{400};
 
 }  // namespace
 
