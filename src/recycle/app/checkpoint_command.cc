@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recycle/app/event_writer.h"
+#include "recycle/app/numbers.h"
 #include "recycle/checkpoint/checkpoint_folder.h"
 #include "recycle/checkpoint/reshard.h"
 
@@ -71,15 +72,19 @@ std::string ToText(const Found& found) {
     return fmt::format("{}\n  {}\n", found.path, std::string(found.checkpoint.status().message()));
   }
   const Manifest& manifest = found.checkpoint->manifest;
+  const auto count = [](auto number, std::string_view noun) {
+    return Count(static_cast<std::int64_t>(number), noun);
+  };
   std::string text = fmt::format(
       "{}\n"
       "  iteration   {}, saved in generation {}{}\n"
-      "  state       {} tensors in {} layers, {:.1f} MB in {} files\n"
+      "  state       {} in {}, {:.1f} MB in {}\n"
       "  parameters  {}\n"
       "  all state   {}\n",
       found.path, manifest.iteration, manifest.generation,
-      manifest.loss ? fmt::format(", loss {:.4f}", *manifest.loss) : "", manifest.tensors.size(),
-      NumLayers(manifest), static_cast<double>(manifest.num_bytes()) / 1e6, manifest.files.size(),
+      manifest.loss ? fmt::format(", loss {:.4f}", *manifest.loss) : "",
+      count(manifest.tensors.size(), "tensor"), count(NumLayers(manifest), "layer"),
+      static_cast<double>(manifest.num_bytes()) / 1e6, count(manifest.files.size(), "file"),
       ParametersSha256(manifest), StateSha256(manifest));
   for (const auto& [key, value] : manifest.identity) {
     text += fmt::format("  {:<18}  {}\n", key, value);
@@ -128,7 +133,9 @@ Status RunCheckpointConvert(const CheckpointArguments& arguments, std::ostream& 
     if (!entry.checkpoint.ok()) continue;
     RC_ASSIGN_OR_RETURN(const Manifest manifest,
                         Reshard(*entry.checkpoint, arguments.target, arguments.files));
-    out << fmt::format("{} in {} files: {}\n", entry.path, manifest.files.size(), arguments.target);
+    out << fmt::format("{} in {}: {}\n", entry.path,
+                       Count(static_cast<std::int64_t>(manifest.files.size()), "file"),
+                       arguments.target);
     return OkStatus();
   }
   return found.front().checkpoint.status();

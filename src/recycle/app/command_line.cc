@@ -1,6 +1,7 @@
 #include "recycle/app/command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "recycle/app/check_command.h"
 #include "recycle/app/checkpoint_command.h"
 #include "recycle/app/config_command.h"
+#include "recycle/app/help_texts.h"
 #include "recycle/app/option_checks.h"
 #include "recycle/app/plan_command.h"
 #include "recycle/app/plan_options.h"
@@ -20,43 +22,6 @@
 
 namespace recycle {
 namespace {
-
-constexpr const char* kDescription =
-    "ReCycle trains large models on many workers and keeps training when workers die: a dead\n"
-    "worker's micro-batches go to its data-parallel peers, into the bubbles of their schedule.";
-
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  recycle train examples/first-light.yaml            train a small GPT, lose a worker, go on\n"
-    "  recycle train job.yaml --inject \"kill 1:1 at F of iteration 5\"\n"
-    "  recycle train job.yaml --run-dir runs/NAME --resume    go on from its newest checkpoint\n"
-    "  recycle train job.yaml --dry-run                   memory per worker and the plan\n"
-    "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --text\n"
-    "  recycle check plan.json                            is this plan legal, how fast is it\n"
-    "  recycle simulate --help                            what failures cost, under which system\n"
-    "  recycle config --defaults > job.yaml               a job file with every key explained\n"
-    "  recycle status --run-dir runs/NAME                 ask a running job\n"
-    "  recycle checkpoint verify runs/NAME                are its checkpoints undamaged\n"
-    "  recycle join runs/NAME 1:1                         come back as worker 1:1\n"
-    "\n"
-    "`recycle COMMAND --help` explains a command. A worker is written pipeline:stage, as in 1:2.\n"
-    "Exit codes: 0 done; 1 the answer is no; 2 bad usage or config; 3 a stage lost all its state;\n"
-    "4 coordinator or store not reached; 70 a bug; 130/143 after SIGINT/SIGTERM, all saved.";
-
-constexpr const char* kTrainFooter =
-    "Examples:\n"
-    "  recycle train job.yaml --set train.iterations=10 --set parallel.data=2\n"
-    "  recycle train job.yaml --inject \"kill 1:1 at F of iteration 20\"\n"
-    "\n"
-    "A fault: WHAT TARGET at POINT[ of iteration N][ on ACTION][ for SECONDSs]\n"
-    "  WHAT    kill, stop, slow xN, drop, diskfull\n"
-    "  TARGET  a worker 1:2, stage 1, agent 0, all, coordinator, link 0:0-0:1\n"
-    "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, "
-    "heartbeat,\n"
-    "          checkpoint (docs/CLI.md has more)\n"
-    "The run folder keeps the losses (metrics.jsonl), what happened (events.jsonl), every action "
-    "as\n"
-    "executed (trace.json, opens in Perfetto), the plans, and summary.json.";
 
 // Words of commands that exist in the design but not yet in the program.
 constexpr std::array<std::string_view, 2> kPlannedCommands = {"profile", "chaos"};
@@ -80,7 +45,8 @@ struct Invocation {
 
 void AddSetOption(CLI::App& command, std::vector<std::string>& overrides) {
   command
-      .add_option("--set", overrides, "Override a key of the job, e.g. --set train.iterations=10")
+      .add_option("--set", overrides,
+                  "Override a key of the job, e.g. --set train.iterations=10; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
@@ -94,13 +60,17 @@ void AddTrain(CLI::App& app, const CommandHandlers& handlers, Invocation& call) 
       ->required();
   AddSetOption(*train, arguments.overrides);
   CLI::Option* run_dir =
-      train->add_option("--run-dir", arguments.run_dir, "Folder of this run (new or empty)")
+      train
+          ->add_option("--run-dir", arguments.run_dir,
+                       "Folder of this run, new or empty (default: a new one under runs/)")
           ->type_name("DIR");
   train->add_option("--inject", arguments.inject, "Inject a fault, see below; may be repeated")
       ->type_name("FAULT")
       ->allow_extra_args(false);
   train->add_flag("--no-inject", arguments.no_inject, "Drop the faults that the job file lists");
-  train->add_option("--plan", arguments.plan_file, "Run this plan file's schedule as it is")
+  train
+      ->add_option("--plan", arguments.plan_file,
+                   "Run this plan file's schedule as it is until a worker dies")
       ->type_name("FILE");
   CLI::Option* resume = train->add_flag("--resume", arguments.resume,
                                         "Go on from the newest checkpoint of --run-dir");
@@ -122,10 +92,11 @@ void AddStatus(CLI::App& app, const CommandHandlers& handlers, Invocation& call)
                                           "The coordinator's address, as in its run folder")
                              ->type_name("HOST:PORT");
   status->add_flag("--json", arguments.json, "Print one JSON object");
+  status->footer(kStatusFooter);
   run_dir->excludes(address);
   status->callback([&call, &handlers, run_dir, address] {
     if (run_dir->count() + address->count() == 0) {
-      throw CLI::RequiredError("status needs --run-dir DIR or --address HOST:PORT, and none",
+      throw CLI::RequiredError("status needs --run-dir DIR or --address HOST:PORT",
                                CLI::ExitCodes::RequiredError);
     }
     call.code = handlers.status(call.status);
@@ -144,15 +115,12 @@ void AddPlaceOptions(CLI::App& command, PlaceArguments& arguments) {
 void AddMembership(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
   CLI::App* join = app.add_subcommand("join", "Take a dead worker's place in a running job");
   AddPlaceOptions(*join, call.join);
-  join->footer(
-      "This process becomes the worker and stays until the job is over. It copies the state from "
-      "a\n"
-      "live peer in the background and then takes part; nobody waits for it.");
+  join->footer(kJoinFooter);
   join->callback([&call, &handlers] { call.code = handlers.join(call.join); });
 
   CLI::App* drain = app.add_subcommand("drain", "Let a worker leave a running job in good order");
   AddPlaceOptions(*drain, call.drain);
-  drain->footer("The worker finishes its iteration and ends with exit code 0: nothing runs again.");
+  drain->footer(kDrainFooter);
   drain->callback([&call, &handlers] { call.code = handlers.drain(call.drain); });
 }
 
@@ -178,7 +146,7 @@ void AddCheck(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& 
       ->type_name("FILE")
       ->required();
   check->add_flag("--json", call.check.json, "Print one JSON object");
-  check->footer("Exit code 0: legal; 1: not legal, with the reasons; 2: not a plan file.");
+  check->footer(kCheckFooter);
   check->callback([&call, &out, &err] {
     const StatusOr<ExitCode> code = RunCheckCommand(call.check, out);
     call.code = code.ok() ? static_cast<int>(*code) : ReportError(code.status(), err);
@@ -188,11 +156,19 @@ void AddCheck(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& 
 void AddConfig(CLI::App& app, Invocation& call, std::ostream& out, std::ostream& err) {
   CLI::App* config = app.add_subcommand("config", "Check a job file, or print every key");
   ConfigArguments& arguments = call.config;
-  config->add_option("job", arguments.config_path, "A job file to check and print as resolved")
-      ->type_name("FILE");
+  CLI::Option* job =
+      config->add_option("job", arguments.config_path, "A job file to check and print as resolved")
+          ->type_name("FILE");
   AddSetOption(*config, arguments.overrides);
-  config->add_flag("--defaults", arguments.defaults, "Print every key with its default, as YAML");
-  config->add_flag("--markdown", arguments.markdown, "Print docs/CONFIG.md");
+  CLI::Option* defaults = config->add_flag("--defaults", arguments.defaults,
+                                           "Print every key with its default, as YAML");
+  CLI::Option* markdown =
+      config->add_flag("--markdown", arguments.markdown, "Print docs/CONFIG.md");
+  for (CLI::Option* const other : {job, config->get_option("--set"), markdown}) {
+    defaults->excludes(other);
+    if (other != markdown) markdown->excludes(other);
+  }
+  config->footer(kConfigFooter);
   config->callback(
       [&call, &out, &err] { call.code = ReportError(RunConfigCommand(call.config, out), err); });
 }
@@ -201,7 +177,7 @@ void AddCheckpoint(CLI::App& app, Invocation& call, std::ostream& out, std::ostr
   CLI::App* checkpoint =
       app.add_subcommand("checkpoint", "Look at, prove and rewrite the checkpoints of a run");
   checkpoint->require_subcommand(1);
-  checkpoint->footer("docs/CHECKPOINTS.md says what is in them.");
+  checkpoint->footer(kCheckpointFooter);
   CheckpointArguments& arguments = call.checkpoint;
   CLI::App* inspect = checkpoint->add_subcommand("inspect", "Print what they are the state of");
   CLI::App* verify = checkpoint->add_subcommand("verify", "Read every byte, compare every hash");
@@ -256,10 +232,16 @@ void AddProcesses(CLI::App& app, const CommandHandlers& handlers, Invocation& ca
   });
 }
 
-// The chosen command, or the program itself.
+// The chosen command, down to its last word, or the program itself.
 const CLI::App& Chosen(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
-  return chosen.empty() ? app : *chosen.front();
+  return chosen.empty() ? app : Chosen(*chosen.front());
+}
+
+// "recycle checkpoint verify".
+std::string FullName(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : FullName(*parent) + " " + command.get_name();
 }
 
 std::vector<std::string> KnownWords(const CLI::App& app, bool options) {
@@ -283,13 +265,12 @@ Status UnexpectedWord(const CLI::App& app) {
   std::string word = remaining.empty() ? "" : remaining.front();
   const bool is_option = !word.empty() && word.front() == '-';
   if (is_option) word = word.substr(0, word.find('='));
-  const bool is_program = &command == &app;
-  const std::string owner = is_program ? "recycle" : "recycle " + command.get_name();
-  if (!is_option && !is_program) {
+  const std::string owner = FullName(command);
+  const std::vector<std::string> known = KnownWords(command, is_option);
+  if (!is_option && known.empty()) {
     return absl::InvalidArgumentError(
         fmt::format("{} takes no further word, but got {}; see {} --help", owner, word, owner));
   }
-  const std::vector<std::string> known = KnownWords(command, is_option);
   return absl::InvalidArgumentError(
       fmt::format("{} is not {} of {}; the nearest valid choice is {}", word,
                   is_option ? "an option" : "a command", owner,
@@ -307,8 +288,12 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error, std::ost
   if (!app.remaining(/*recurse=*/true).empty()) return ReportError(UnexpectedWord(app), err);
   const CLI::App& command = Chosen(app);
   if (&command == &app) return ReportError(NoCommand(), err);
-  return ReportError(absl::InvalidArgumentError(fmt::format("{}; see recycle {} --help",
-                                                            error.what(), command.get_name())),
+  const std::string owner = FullName(command);
+  const std::vector<std::string> commands = KnownWords(command, /*options=*/false);
+  const std::string what = commands.empty() ? error.what()
+                                            : fmt::format("{} needs one more word: {}", owner,
+                                                          fmt::join(commands, ", "));
+  return ReportError(absl::InvalidArgumentError(fmt::format("{}; see {} --help", what, owner)),
                      err);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "recycle/app/command_line_testing.h"
+#include "recycle/protocol/fault.h"
 
 namespace recycle {
 namespace {
@@ -109,6 +110,73 @@ TEST_F(CommandLineTest, UnknownWordsNameTheNearestOne) {
   ExpectRefused({"plan", "--dpp=3"}, {"--dpp is not an option of recycle plan", "choice is --dp"});
   ExpectRefused({"check", "a.json", "b.json"}, {"recycle check", "b.json"});
   ExpectRefused({"train", "job.yaml", "--json"}, {"--dry-run"});
+  ExpectRefused({"config", "job.yaml", "--defaults"}, {"--defaults", "job"});
+  ExpectRefused({"config", "--defaults", "--markdown"}, {"--defaults", "--markdown"});
+}
+
+TEST_F(CommandLineTest, EveryCommandsHelpIsItsOwn) {
+  for (const char* command :
+       {"train", "plan", "simulate", "check", "status", "join", "drain", "config", "checkpoint"}) {
+    const std::string help = Run({command, "--help"}).out;
+    EXPECT_THAT(help, HasSubstr(std::string("\n  recycle ") + command)) << "an example";
+    EXPECT_THAT(help, ::testing::Not(HasSubstr("explains a command"))) << "the program's own text";
+  }
+}
+
+// What docs/CLI.md has in backticks between `from` and `to`.
+std::vector<std::string> Documented(const std::string& text, const std::string& from,
+                                    const std::string& to) {
+  const std::size_t begin = text.find(from);
+  const std::string part = text.substr(begin, text.find(to, begin) - begin).substr(from.size());
+  const std::regex quoted("`([^`]+)`");
+  std::vector<std::string> words;
+  for (std::sregex_iterator it(part.begin(), part.end(), quoted), end; it != end; ++it) {
+    words.push_back((*it)[1]);
+  }
+  return words;
+}
+
+std::string CommandLinePage() {
+  std::ifstream file("docs/CLI.md");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(CommandLineTest, DocumentedFaultsAreFaults) {
+  const std::string page = CommandLinePage();
+  const std::vector<std::string> targets = Documented(page, "- `TARGET`:", "- `POINT`:");
+  EXPECT_EQ(targets.size(), 6u);
+  for (const std::string& target : targets) {
+    const std::string what = target.starts_with("link") ? "drop" : "kill";
+    const StatusOr<Fault> fault = ParseFault(what + " " + target + " at send");
+    EXPECT_TRUE(fault.ok()) << fault.status();
+    EXPECT_THAT(Run({"train", "--help"}).out, HasSubstr(target));
+  }
+  const std::vector<std::string> points = Documented(page, "- `POINT`:", " There `kill all`");
+  EXPECT_EQ(points.size(), 18u);
+  for (const std::string& point : points) {
+    const StatusOr<Fault> fault = ParseFault("kill all at " + point);
+    EXPECT_TRUE(fault.ok()) << fault.status();
+  }
+}
+
+TEST_F(CommandLineTest, DocumentedOptionsExist) {
+  const std::string page = CommandLinePage();
+  const std::regex row("\n\\| (`--[^|]*) \\|");
+  const std::regex option("--[a-z-]+");
+  for (const char* command : {"train", "plan", "simulate"}) {
+    const std::size_t begin = page.find(std::string("\n## recycle ") + command);
+    const std::string section = page.substr(begin, page.find("\n## ", begin + 1) - begin);
+    const std::string help = Run({command, "--help"}).out;
+    int options = 0;
+    for (std::sregex_iterator it(section.begin(), section.end(), row), end; it != end; ++it) {
+      const std::string cell = (*it)[1];
+      for (std::sregex_iterator word(cell.begin(), cell.end(), option); word != end; ++word) {
+        EXPECT_THAT(help, HasSubstr("\n  " + word->str() + " ")) << command;
+        ++options;
+      }
+    }
+    EXPECT_GE(options, 8) << command;
+  }
 }
 
 TEST_F(CommandLineTest, WhatIsNotBuiltYetSaysSo) {
@@ -120,14 +188,16 @@ TEST_F(CommandLineTest, WhatIsNotBuiltYetSaysSo) {
 }
 
 TEST_F(CommandLineTest, CheckpointsThatAreNotThereAreExitCode2) {
-  ExpectRefused({"checkpoint"}, {"checkpoint --help"});
+  ExpectRefused({"checkpoint"}, {"inspect, verify, convert", "checkpoint --help"});
+  ExpectRefused({"checkpoint", "inspct", "docs"}, {"nearest valid choice is inspect"});
+  ExpectRefused({"checkpoint", "inspect", "docs", "--jsn"},
+                {"not an option of recycle checkpoint inspect", "choice is --json"});
   ExpectRefused({"checkpoint", "verify", "nowhere"}, {"there is no folder 'nowhere'"});
   ExpectRefused({"checkpoint", "inspect", "docs"}, {"'docs' is not complete"});
 }
 
 TEST_F(CommandLineTest, EveryOptionIsDocumented) {
-  std::ifstream file("docs/CLI.md");
-  const std::string documented((std::istreambuf_iterator<char>(file)), {});
+  const std::string documented = CommandLinePage();
   ASSERT_FALSE(documented.empty());
   const std::regex option("--[a-z][a-z-]*");
   for (const char* command :

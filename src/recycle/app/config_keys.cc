@@ -490,9 +490,10 @@ std::string ConfigKeysAsMarkdown() {
       "<!-- Written by `recycle config --markdown`; a test compares the two. -->\n\n"
       "A job is a YAML file of sections. `recycle config --defaults` prints it with every key,\n"
       "`recycle config job.yaml` checks one and prints it with all defaults filled in, and\n"
-      "`--set section.key=value` overrides a key on any command line. Relative paths count from "
-      "the\n"
-      "job file's folder. Unknown keys, wrong types and values whose feature is not built yet are\n"
+      "`--set section.key=value` of `train` and `config` overrides a key. Relative paths count "
+      "from\n"
+      "the job file's folder. Unknown keys, wrong types and values whose feature is not built yet "
+      "are\n"
       "refused with exit code 2 and a sentence that names the nearest valid choice.\n";
   std::string section = "?";
   for (const ConfigKey& key : ConfigKeys()) {

@@ -79,6 +79,12 @@ std::string LayersText(const LayerRange& layers) {
                                         : fmt::format("{}-{}", layers.begin, layers.end - 1);
 }
 
+int NumLayers(const std::vector<WorkerMemory>& memory) {
+  int most = 0;
+  for (const WorkerMemory& worker : memory) most = std::max(most, worker.layers.end);
+  return most;
+}
+
 std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes) {
   std::string text =
       fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>8} {:>10}\n", "worker", "layers",
@@ -92,8 +98,12 @@ std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, do
                         worker.save_bytes / kMega, worker.total() / kMega);
     sum += worker.total();
   }
-  text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n\n",
+  text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n",
                       sum / kMega, device_bytes / kMega);
+  text += fmt::format(
+      "layers: 0 is the embedding, {} the head; state: parameters with the optimizer's moments; "
+      "log: what\nit sent, kept in case a peer dies; save: its copy for a checkpoint\n\n",
+      NumLayers(memory) - 1);
   std::size_t num_actions = 0;
   for (const WorkerSchedule& worker : plan.workers) num_actions += worker.actions.size();
   if (num_actions <= kMostActionsShown) text += PlanToGrid(plan) + "\n";

@@ -215,7 +215,11 @@ Status CheckJobConfig(const JobConfig& config) {
   for (const Fault& fault : config.inject) {
     const Status status = CheckFault(fault, config.parallel.data, config.parallel.pipeline,
                                      config.launch.agents, config.train.iterations);
-    if (!status.ok()) return At("inject", status);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          fmt::format("inject: {}; recycle train --no-inject leaves the job's own faults out",
+                      std::string(status.message())));
+    }
   }
   return OkStatus();
 }

@@ -197,7 +197,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"log_bytes", "resilience.log_bytes=1 GB",
                 "an integer of 0 or more, alone or with KiB, MiB or GiB"},
         Refused{"agents", "launch.agents=4", "the nearest valid choice is 3"},
-        Refused{"fault_target", "inject=[\"kill 5:1 at F\"]", "5:1"}),
+        Refused{"fault_target", "inject=[\"kill 5:1 at F\"]", "5:1"},
+        Refused{"fault_hint", "inject=[\"kill 5:1 at F\"]", "--no-inject"}),
     NameOf);
 
 INSTANTIATE_TEST_SUITE_P(

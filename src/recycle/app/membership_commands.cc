@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "recycle/app/event_writer.h"
+#include "recycle/app/job_config.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/app/status.h"
@@ -44,20 +45,45 @@ bool IsLive(const RunningJob& job, const std::string& worker) {
   return std::find(job.live.begin(), job.live.end(), worker) != job.live.end();
 }
 
-Status MayJoin(const PlaceArguments& arguments) {
-  RC_RETURN_IF_ERROR(ParseWorkerId(arguments.worker).status());
-  RC_ASSIGN_OR_RETURN(const RunningJob job, Look(arguments.run_dir));
-  if (!IsLive(job, arguments.worker)) return OkStatus();
+// The place that `arguments` name, which the job has.
+StatusOr<WorkerId> PlaceOf(const PlaceArguments& arguments) {
+  RC_ASSIGN_OR_RETURN(const WorkerId worker, ParseWorkerId(arguments.worker));
+  RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
+  RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
+  const int last_pipeline = config.parallel.data - 1;
+  const int last_stage = config.parallel.pipeline - 1;
+  if (worker.pipeline.value() <= last_pipeline && worker.stage.value() <= last_stage) return worker;
   return absl::InvalidArgumentError(fmt::format(
-      "worker {} lives; only a place without a worker can be joined", arguments.worker));
+      "there is no worker {}; pipelines are 0 to {}, stages 0 to {}, so that the "
+      "nearest valid choice is {}:{}",
+      ToString(worker), last_pipeline, last_stage, std::min(worker.pipeline.value(), last_pipeline),
+      std::min(worker.stage.value(), last_stage)));
+}
+
+Status MayJoin(const PlaceArguments& arguments) {
+  RC_ASSIGN_OR_RETURN(const WorkerId worker, PlaceOf(arguments));
+  RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
+  RC_ASSIGN_OR_RETURN(const RunningJob job, Look(arguments.run_dir));
+  if (IsLive(job, ToString(worker))) {
+    return absl::InvalidArgumentError(fmt::format(
+        "worker {} lives; only a place without a worker can be joined", ToString(worker)));
+  }
+  std::cout
+      << fmt::format(
+             "joining as worker {}: the job's lines and `recycle status` say when it is back; "
+             "this process's log: {}",
+             ToString(worker), folder.ExecutorLog(worker))
+      << std::endl;
+  return OkStatus();
 }
 
 Status Drain(const PlaceArguments& arguments) {
-  RC_ASSIGN_OR_RETURN(const WorkerId worker, ParseWorkerId(arguments.worker));
+  RC_ASSIGN_OR_RETURN(const WorkerId worker, PlaceOf(arguments));
+  const std::string name = ToString(worker);
   RC_ASSIGN_OR_RETURN(const RunningJob job, Look(arguments.run_dir));
-  if (!IsLive(job, arguments.worker)) {
-    return absl::InvalidArgumentError(fmt::format("worker {} does not live; those that do: {}",
-                                                  arguments.worker, fmt::join(job.live, " ")));
+  if (!IsLive(job, name)) {
+    return absl::InvalidArgumentError(
+        fmt::format("worker {} does not live; those that do: {}", name, fmt::join(job.live, " ")));
   }
   const auto of_stage = [&](const std::string& other) {
     const StatusOr<WorkerId> id = ParseWorkerId(other);
@@ -65,17 +91,17 @@ Status Drain(const PlaceArguments& arguments) {
   };
   if (std::count_if(job.live.begin(), job.live.end(), of_stage) == 1) {
     return absl::FailedPreconditionError(
-        fmt::format("worker {} is the last live one of stage {}: the job needs it",
-                    arguments.worker, worker.stage.value()));
+        fmt::format("worker {} is the last live one of stage {}: the job needs it", name,
+                    worker.stage.value()));
   }
   RC_RETURN_IF_ERROR(RequestDrain(job.address, worker, kTimeout));
   for (;;) {
     const StatusOr<RunningJob> later = Look(arguments.run_dir);
     // Over meanwhile: it has left with everybody else.
-    if (!later.ok() || !IsLive(*later, arguments.worker)) break;
+    if (!later.ok() || !IsLive(*later, name)) break;
     std::this_thread::sleep_for(kPollInterval);
   }
-  std::cout << fmt::format("worker {} has left", arguments.worker) << std::endl;
+  std::cout << fmt::format("worker {} has left", name) << std::endl;
   return OkStatus();
 }
 

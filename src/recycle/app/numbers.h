@@ -1,10 +1,14 @@
-// Numbers as text, strictly: the whole text or nothing, in every locale.
+// Numbers as text: read strictly (the whole text or nothing, in every locale), and told to people.
 #ifndef RECYCLE_APP_NUMBERS_H_
 #define RECYCLE_APP_NUMBERS_H_
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -27,6 +31,11 @@ std::optional<Integer> ParseInteger(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// "1 worker", "3 workers".
+inline std::string Count(std::int64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 }  // namespace recycle

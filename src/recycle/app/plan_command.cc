@@ -224,7 +224,7 @@ Status RunPlanCommand(const PlanArguments& arguments, std::ostream& out) {
   if (arguments.json) {
     out << FiguresAsJson(outcome).dump() << "\n";
   } else {
-    out << FiguresTable(outcome);
+    out << FiguresTable(outcome) << WrittenLines({arguments.out, arguments.trace, arguments.html});
   }
   return OkStatus();
 }

@@ -45,6 +45,14 @@ std::string FigureLine(const std::string& name, const std::string& value) {
   return fmt::format("{:<20} {}\n", name, value);
 }
 
+std::string WrittenLines(const std::vector<std::string>& files) {
+  std::string text;
+  for (const std::string& file : files) {
+    if (!file.empty()) text += FigureLine("written", file);
+  }
+  return text;
+}
+
 std::string FiguresAsText(const Plan& plan) {
   const PlanSummary summary = Summarize(plan);
   std::string text =

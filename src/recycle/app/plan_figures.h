@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "recycle/plan/plan.h"
 
@@ -29,6 +30,9 @@ std::string FiguresAsText(const Plan& plan);
 
 // One such line; `name` at most 20 characters.
 std::string FigureLine(const std::string& name, const std::string& value);
+
+// A line for every file that was written, so that a person knows where to look; "" is no file.
+std::string WrittenLines(const std::vector<std::string>& files);
 
 }  // namespace recycle
 

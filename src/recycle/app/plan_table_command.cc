@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "recycle/app/plan_figures.h"
 #include "recycle/base/clock.h"
 #include "recycle/planner/plan_table.h"
 
@@ -73,6 +74,8 @@ void PrintTotals(const PlanTable& table, double table_ms, std::optional<double> 
   out << "\n";
 }
 
+std::string TableFile(const std::string& folder) { return folder + "/table.json"; }
+
 Status WriteTable(const PlanTable& table, const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -81,7 +84,7 @@ Status WriteTable(const PlanTable& table, const std::string& folder) {
         fmt::format("--out-dir: {} cannot be made ({}); name a folder you may write to", folder,
                     error.message()));
   }
-  return table.WriteFile(folder + "/table.json");
+  return table.WriteFile(TableFile(folder));
 }
 
 // Calls work(0), ..., work(count - 1) on every core.
@@ -116,6 +119,9 @@ Status RunPlanTableCommand(const PlanArguments& arguments, std::ostream& out) {
   if (!arguments.out_dir.empty()) RC_RETURN_IF_ERROR(WriteTable(table, arguments.out_dir));
   PrintLines(table, arguments.json, out);
   PrintTotals(table, table_ms, materialize_ms, arguments.json, out);
+  if (!arguments.json && !arguments.out_dir.empty()) {
+    out << WrittenLines({TableFile(arguments.out_dir)});
+  }
   return OkStatus();
 }
 

@@ -7,16 +7,13 @@
 #include <set>
 #include <utility>
 
+#include "recycle/app/numbers.h"
+
 namespace recycle {
 namespace {
 
 std::string Join(const std::vector<std::string>& words, std::string_view separator) {
   return fmt::format("{}", fmt::join(words, separator));
-}
-
-// "1 worker", "3 workers".
-std::string Count(std::int64_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 std::string CauseSentence(const std::string& cause) {
@@ -79,6 +76,7 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
                         event.at("link").get<std::string>())};
   }
   if (name == "resumed") {
+    trains_ = true;
     std::vector<std::string> lines = RiskLines();
     if (!unresumed_losses_.empty()) lines.insert(lines.begin(), FailureLine(event));
     unresumed_losses_.clear();
@@ -86,8 +84,11 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
   }
   if (const std::optional<std::string> line = ReturnLine(event)) return {*line};
   if (name == "job_finished" && event.at("how") != "done") {
-    return {fmt::format("job over ({}): {}", event.at("how").get<std::string>(),
-                        event.at("reason").get<std::string>())};
+    const std::string how = event.at("how");
+    const bool unsaved = how == "stage_lost" && config_.checkpoint.every == 0;
+    return {fmt::format(
+        "job over ({}): {}{}", how, event.at("reason").get<std::string>(),
+        unsaved ? "; with checkpoint.every set, a job goes back to a checkpoint then" : "")};
   }
   return {};
 }
@@ -102,6 +103,7 @@ std::optional<std::string> Progress::CheckpointLine(const Json& event) {
   }
   if (name == "restored") {
     checkpoint_ = event.at("iteration").get<int>();
+    if (!trains_) resumed_from_ = checkpoint_;
     const int lost = event.at("lost_iterations");
     return fmt::format("every stage has the state of the checkpoint of iteration {}{}",
                        *checkpoint_,
@@ -222,13 +224,16 @@ std::string Progress::PlanCommand() const {
   // There is no plan for a stage without workers.
   const bool can_plan = static_cast<int>(live_stages.size()) == config_.parallel.pipeline;
   if (!dead_.empty() && can_plan) command += fmt::format(" --failed {}", Join(dead_, ","));
+  if (!config_.schedule.staggered) command += " --no-stagger";  // as it trained
   return command + " --html plan.html";
 }
 
 std::vector<std::string> Progress::Closing(const Json& summary) const {
-  std::vector<std::string> lines = {fmt::format("{} in {:.1f} s",
-                                                Count(summary.at("iterations"), "iteration"),
-                                                summary.at("wall_s").get<double>())};
+  const int iterations = summary.at("iterations");
+  std::string first = Count(iterations, "iteration");
+  if (resumed_from_) first += fmt::format(", {} of them in this run,", iterations - *resumed_from_);
+  std::vector<std::string> lines = {
+      fmt::format("{} in {:.1f} s", first, summary.at("wall_s").get<double>())};
   if (!summary.at("final_loss").is_null()) {
     lines.push_back(fmt::format("  loss      {:.4f} at the start, {:.4f} at the end",
                                 summary.at("first_loss").get<double>(),

@@ -98,7 +98,36 @@ TEST(Progress, TheEndSaysWhatChangedAndWhereToLook) {
                   "  speed     12,300 tokens/s before the failure, 9,840 after it (80%)",
                   "  look next runs/x/trace.json: open it at ui.perfetto.dev",
                   "            recycle plan --dp 3 --pp 2 --microbatches 4 --failed 1:1 "
-                  "--html plan.html"));
+                  "--no-stagger --html plan.html"));
+}
+
+TEST(Progress, AStageLostWithoutCheckpointsSaysWhatWouldHelp) {
+  Json over = MakeEvent(1, "job_finished");
+  over["how"] = "stage_lost";
+  over["reason"] = "stage 1 has no live worker left";
+  EXPECT_THAT(Progress(ThreeByTwo(), "runs/x").OnEvent(over),
+              ElementsAre(::testing::HasSubstr("checkpoint.every")));
+  JobConfig saved = ThreeByTwo();
+  saved.checkpoint.every = 10;
+  EXPECT_THAT(Progress(saved, "runs/x").OnEvent(over),
+              ElementsAre(::testing::Not(::testing::HasSubstr("checkpoint.every"))));
+}
+
+TEST(Progress, ARunThatWentOnCountsItsOwnIterations) {
+  Progress progress(ThreeByTwo(), "runs/x");
+  Json restored = MakeEvent(1, "restored");
+  restored["iteration"] = 80;
+  restored["lost_iterations"] = 0;
+  progress.OnEvent(restored);
+  progress.OnEvent(MakeEvent(2, "resumed"));
+  const Json summary = {{"first_loss", 5.3},
+                        {"final_loss", 5.2},
+                        {"iterations", 84},
+                        {"failures", 0},
+                        {"replayed_actions", 0},
+                        {"wall_s", 10.26},
+                        {"tokens_per_s", {{"fault_free", nullptr}, {"now", nullptr}}}};
+  EXPECT_EQ(progress.Closing(summary).front(), "84 iterations, 4 of them in this run, in 10.3 s");
 }
 
 TEST(Progress, NumbersForPeople) {

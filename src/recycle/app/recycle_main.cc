@@ -1,5 +1,4 @@
-// recycle: train, plan, check, status, join, drain, config. Links no libtorch, so it answers at
-// once.
+// recycle: the program of every command. Links no libtorch, so it answers at once.
 #include <iostream>
 #include <string>
 #include <vector>

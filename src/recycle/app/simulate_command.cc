@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "recycle/app/plan_figures.h"
 #include "recycle/app/simulation_audit.h"
 #include "recycle/app/simulation_page.h"
 #include "recycle/app/simulation_plans.h"
@@ -56,7 +57,14 @@ Status RunSimulateCommand(const SimulateArguments& arguments, std::ostream& out)
   if (!arguments.html.empty()) {
     RC_RETURN_IF_ERROR(WriteFileAtomically(arguments.html, ReportAsPage(report)));
   }
-  out << (arguments.json ? ReportAsJson(report) : ReportAsTable(report));
+  if (arguments.json) {
+    out << ReportAsJson(report);
+    return OkStatus();
+  }
+  out << ReportAsTable(report);
+  if (!arguments.audit.empty() || !arguments.html.empty()) {
+    out << "\n" << WrittenLines({arguments.audit, arguments.html});
+  }
   return OkStatus();
 }
 

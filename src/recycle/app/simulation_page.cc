@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "recycle/app/numbers.h"
+
 namespace recycle {
 namespace {
 
@@ -185,14 +187,14 @@ std::string ReportAsPage(const SimulationReport& report) {
       R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>ReCycle simulation</title><style>{}</style></head>
 <body><h1>ReCycle simulation</h1>
-<p>{} x {} workers of {} GPUs, {:.6g} hours, {} failures. Goodput is against fault-free 1F1B.</p>
+<p>{} x {} workers of {}, {:.6g} hours, {}. Goodput is against fault-free 1F1B.</p>
 {}{}{}{}<section><h2>Assumptions and constants in force</h2>{}<table>{}</table></section>
 <script>{}</script></body></html>
 )",
-      kStyle, setup.job.parallel.data, setup.job.parallel.pipeline, setup.job.parallel.tensor,
-      setup.timeline.duration_s / kSecondsPerHour, setup.timeline.failures, LiveChart(report),
-      ThroughputChart(report), EttrBars(report), ResultTable(report), notes,
-      ConstantRows(setup.constants), kScript);
+      kStyle, setup.job.parallel.data, setup.job.parallel.pipeline,
+      Count(setup.job.parallel.tensor, "GPU"), setup.timeline.duration_s / kSecondsPerHour,
+      Count(setup.timeline.failures, "failure"), LiveChart(report), ThroughputChart(report),
+      EttrBars(report), ResultTable(report), notes, ConstantRows(setup.constants), kScript);
 }
 
 }  // namespace recycle

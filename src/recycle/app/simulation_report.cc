@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "recycle/app/numbers.h"
+
 namespace recycle {
 namespace {
 
@@ -81,15 +83,15 @@ std::string ReportAsJson(const SimulationReport& report) {
 std::string ReportAsTable(const SimulationReport& report) {
   const SimulationSetup& setup = report.setup;
   const JobTimeline& timeline = setup.timeline;
-  std::string text = fmt::format("{:.6g} hours, {} failures", timeline.duration_s / kSecondsPerHour,
-                                 timeline.failures);
+  std::string text = fmt::format("{:.6g} hours, {}", timeline.duration_s / kSecondsPerHour,
+                                 Count(timeline.failures, "failure"));
   if (timeline.failures > 0) {
     text +=
         fmt::format(" (one every {:.4g} h; {:.4g} h until repaired)",
                     timeline.mtbf_s / kSecondsPerHour, timeline.mean_repair_s / kSecondsPerHour);
   }
-  text += fmt::format(", {} x {} workers of {} GPUs\n\n", setup.job.parallel.data,
-                      setup.job.parallel.pipeline, setup.job.parallel.tensor);
+  text += fmt::format(", {} x {} workers of {}\n\n", setup.job.parallel.data,
+                      setup.job.parallel.pipeline, Count(setup.job.parallel.tensor, "GPU"));
   text +=
       fmt::format("{:<20} {:>8} {:>8} {:>8} {:>12} {:>10} {:>10} {:>12}  {}\n", "policy", "goodput",
                   "of own", "ETTR", "samples", "lost h", "recovery h", "USD/million", "");

@@ -43,6 +43,37 @@ constexpr std::array<PointName, 21> kPoints{{
     {FaultPoint::kStore, "store"},
 }};
 
+// Is the feature there in which `point` lies?
+bool IsBuilt(FaultPoint point) {
+  switch (point) {
+    case FaultPoint::kSnapshot:
+    case FaultPoint::kJoin:
+      return false;
+    case FaultPoint::kStore:
+    case FaultPoint::kStart:
+    case FaultPoint::kForward:
+    case FaultPoint::kBackwardInput:
+    case FaultPoint::kBackwardWeight:
+    case FaultPoint::kSend:
+    case FaultPoint::kRecv:
+    case FaultPoint::kAllReduce:
+    case FaultPoint::kCommit:
+    case FaultPoint::kStep:
+    case FaultPoint::kValidate:
+    case FaultPoint::kRegroup:
+    case FaultPoint::kHeartbeat:
+    case FaultPoint::kCheckpoint:
+    case FaultPoint::kCheckpointRename:
+    case FaultPoint::kCheckpointManifest:
+    case FaultPoint::kCheckpointMarker:
+    case FaultPoint::kCheckpointLatest:
+    case FaultPoint::kCheckpointPrune:
+      return true;
+  }
+  RC_CHECK(false) << "fault point " << static_cast<int>(point);
+  return false;
+}
+
 // The whole of `text` as a number; nothing else may stand in it.
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text) {
@@ -97,7 +128,7 @@ class FaultParser {
       fault.what = kind;
       return kind == FaultKind::kSlow ? ParseFactor(fault) : OkStatus();
     }
-    return Unfit(word, "kill, stop, slow xN, drop, diskfull or corrupt");
+    return Unfit(word, "kill, stop, slow xN, drop or diskfull");
   }
 
   Status ParseFactor(Fault& fault) {
@@ -112,7 +143,7 @@ class FaultParser {
 
   Status ParseTarget(FaultTarget& target) {
     static constexpr std::string_view kRule =
-        "a worker k:i, agent:N, coordinator, store, stage i, all or link k:i-k:i";
+        "a worker k:i, agent:N, coordinator, stage i, all or link k:i-k:i";
     const std::string_view word = Take();
     std::string_view number;
     if (word == "coordinator") {
@@ -155,7 +186,8 @@ class FaultParser {
         point = name.point;
         return OkStatus();
       }
-      choices += fmt::format("{}{}", choices.empty() ? "" : " ", name.text);
+      if (IsBuilt(name.point))
+        choices += fmt::format("{}{}", choices.empty() ? "" : " ", name.text);
     }
     return Unfit(word, "one of: " + choices);
   }
@@ -184,9 +216,7 @@ class FaultParser {
       RC_RETURN_IF_ERROR(Expect("after", "'after' and seconds, as in 'and rejoin after 2s'"));
       return ParseSeconds(fault.rejoin_after_seconds);
     }
-    return Unfit(
-        word,
-        "'of iteration N', 'on ACTION', 'for Ns' or 'and rejoin after Ns', each at most once");
+    return Unfit(word, "'of iteration N', 'on ACTION' or 'for Ns', each at most once");
   }
 
   Status ParseSeconds(std::optional<double>& seconds) {
@@ -210,30 +240,8 @@ Status NotBuilt(std::string_view text, std::string_view what) {
 Status CheckBuilt(const Fault& fault, std::string_view text) {
   if (fault.what == FaultKind::kCorrupt) return NotBuilt(text, "corrupt");
   if (fault.rejoin_after_seconds) return NotBuilt(text, "rejoin after a fault");
-  switch (fault.point) {
-    case FaultPoint::kSnapshot:
-    case FaultPoint::kJoin:
-      return NotBuilt(text, fmt::format("fault point {}", PointText(fault.point)));
-    case FaultPoint::kStore:
-    case FaultPoint::kStart:
-    case FaultPoint::kForward:
-    case FaultPoint::kBackwardInput:
-    case FaultPoint::kBackwardWeight:
-    case FaultPoint::kSend:
-    case FaultPoint::kRecv:
-    case FaultPoint::kAllReduce:
-    case FaultPoint::kCommit:
-    case FaultPoint::kStep:
-    case FaultPoint::kValidate:
-    case FaultPoint::kRegroup:
-    case FaultPoint::kHeartbeat:
-    case FaultPoint::kCheckpoint:
-    case FaultPoint::kCheckpointRename:
-    case FaultPoint::kCheckpointManifest:
-    case FaultPoint::kCheckpointMarker:
-    case FaultPoint::kCheckpointLatest:
-    case FaultPoint::kCheckpointPrune:
-      break;
+  if (!IsBuilt(fault.point)) {
+    return NotBuilt(text, fmt::format("fault point {}", PointText(fault.point)));
   }
   if (fault.target.kind == TargetKind::kStore) return NotBuilt(text, "faults of the store");
   return OkStatus();
