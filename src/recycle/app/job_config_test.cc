@@ -64,12 +64,12 @@ TEST(JobConfigTest, OverridesReplaceTheFileInOrder) {
 }
 
 TEST(JobConfigTest, ResolvedConfigLoadsBackEqualFromAnyFolder) {
-  const StatusOr<JobConfig> config = Parse(
-      kMinimal, {"data.text=a \"quoted\" name.txt", "optimizer.lr=0.1", "optimizer.min_lr=1e-7",
-                 "schedule.memory_cap=2.5", "schedule.plan=p.json", "launch.grace_s=0.25",
-                 "train.seed=9007199254740993", "model.tied=true", "log.samples=true",
-                 "inject=[\"stop 0:1 at all-reduce of iteration 3 for 2s\", \"slow x2.5 1:0 at F "
-                 "of iteration 5\"]"});
+  const StatusOr<JobConfig> config =
+      Parse(kMinimal,
+            {"data.text=a \"quoted\" name.txt", "optimizer.lr=0.1", "optimizer.min_lr=1e-7",
+             "schedule.memory_cap=2.5", "schedule.plan=p.json", "launch.grace_s=0.25",
+             "train.seed=9007199254740993", "model.tied=true", "log.samples=true",
+             R"(inject=["stop 0:1 at all-reduce of iteration 3 for 2s", "slow x2.5 1:0 at F"])"});
   ASSERT_TRUE(config.ok()) << config.status();
   const StatusOr<JobConfig> again = ParseJobConfig(ToYaml(*config), "config.yaml", "/elsewhere");
   ASSERT_TRUE(again.ok()) << again.status() << "\n" << ToYaml(*config);

@@ -75,6 +75,7 @@ inline PlanRequest RandomRequest(Prng& prng, int max_dp, int max_pp, int max_m) 
   for (Ticks& ticks : request.costs.send_forward) ticks = send;
   for (Ticks& ticks : request.costs.send_backward) ticks = send * up_to(2);
   std::vector<int> failures;
+  failures.reserve(static_cast<std::size_t>(request.parallel.pipeline));
   for (int i = 0; i < request.parallel.pipeline; ++i) {
     failures.push_back(prng.Below(2) == 0 ? up_to(request.parallel.data - 1) : 0);
   }
