@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "recycle/app/chaos_command.h"
 #include "recycle/app/commands.h"
 
 namespace recycle {
@@ -21,6 +22,7 @@ struct CommandHandlers {
   std::function<int(const StatusArguments&)> status;
   std::function<int(const PlaceArguments&)> join;
   std::function<int(const PlaceArguments&)> drain;
+  std::function<int(const ChaosArguments&)> chaos;
   std::function<int(const CoordinatorArguments&)> coordinator;
   std::function<int(const AgentArguments&)> agent;
   std::function<int(const ExecutorArguments&)> executor;

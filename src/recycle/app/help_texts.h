@@ -23,6 +23,7 @@ inline constexpr const char* kFooter =
     "  recycle status --run-dir runs/NAME                 ask a running job\n"
     "  recycle checkpoint verify runs/NAME                are its checkpoints undamaged\n"
     "  recycle join runs/NAME 1:1                         come back as worker 1:1\n"
+    "  recycle chaos job.yaml --trials 50 --seed 1        does training survive random faults\n"
     "\n"
     "`recycle COMMAND --help` explains a command. A worker is written pipeline:stage, as in 1:2.\n"
     "Exit codes: 0 done; 1 the answer is no; 2 bad usage or config; 3 a stage lost all its state;\n"
@@ -66,6 +67,15 @@ inline constexpr const char* kJoinFooter =
     "This process becomes the worker and stays until the job is over. It copies the state from a\n"
     "live peer in the background and then takes part; nobody waits for it.\n"
     "Exit code 2: the place has a live worker; 4: no job runs there.";
+
+inline constexpr const char* kChaosFooter =
+    "Example:\n"
+    "  recycle chaos job.yaml --trials 50 --seed 1\n"
+    "\n"
+    "A trial is one fault, or two at once. It passes if losses, samples and exit code are those "
+    "of\n"
+    "the unharmed run and no process stays. Exit code 0: all passed; 1: one did not, and the\n"
+    "command that repeats its run is printed.";
 
 inline constexpr const char* kDrainFooter =
     "Example:\n"

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "recycle/app/chaos_command.h"
 #include "recycle/app/command_line.h"
 #include "recycle/app/membership_commands.h"
 
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
                                           .status = recycle::RunStatus,
                                           .join = recycle::RunJoin,
                                           .drain = recycle::RunDrain,
+                                          .chaos = recycle::RunChaos,
                                           .coordinator = recycle::RunCoordinatorProcess,
                                           .agent = recycle::RunAgent,
                                           .executor = recycle::RunExecutorProcess};

@@ -1,0 +1,71 @@
+#include "recycle/app/chaos_verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "recycle/app/event_writer.h"
+
+namespace recycle {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+// The complete lines of a file of JSON objects.
+std::vector<Json> Lines(const std::string& path) {
+  std::vector<Json> lines;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (line.is_object()) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+bool Agree(double loss, double reference) {
+  return std::abs(loss - reference) <= kTolerance * std::abs(reference);
+}
+
+}  // namespace
+
+ChaosEvidence ReadEvidence(const std::string& root) {
+  ChaosEvidence evidence;
+  for (const Json& line : Lines(root + "/metrics.jsonl")) {
+    evidence.losses[line.value("iteration", 0)] = line.value("loss", std::nan(""));
+  }
+  for (const Json& line : Lines(root + "/samples.jsonl")) {
+    std::vector<std::int64_t>& samples = evidence.samples[line.value("iteration", 0)];
+    for (const Json& sample : line.value("samples", Json::array())) samples.push_back(sample);
+  }
+  for (auto& [iteration, samples] : evidence.samples) std::sort(samples.begin(), samples.end());
+  for (const Json& line : Lines(root + "/events.jsonl")) {
+    if (line.value("event", "") == "fault_injected") evidence.fired.insert(line.value("fault", ""));
+  }
+  return evidence;
+}
+
+std::vector<std::string> Differences(const ChaosEvidence& run, const ChaosEvidence& reference) {
+  std::vector<std::string> problems;
+  if (run.losses.size() != reference.losses.size()) {
+    problems.push_back(fmt::format("{} iterations are recorded, not {}", run.losses.size(),
+                                   reference.losses.size()));
+  }
+  for (const auto& [iteration, want] : reference.losses) {
+    const auto got = run.losses.find(iteration);
+    if (got == run.losses.end() || Agree(got->second, want)) continue;
+    problems.push_back(
+        fmt::format("loss {:.9g} in iteration {}, not {:.9g}", got->second, iteration, want));
+    break;
+  }
+  for (const auto& [iteration, want] : reference.samples) {
+    const auto got = run.samples.find(iteration);
+    if (got != run.samples.end() && got->second == want) continue;
+    problems.push_back(fmt::format("other samples count in iteration {}", iteration));
+    break;
+  }
+  return problems;
+}
+
+}  // namespace recycle
