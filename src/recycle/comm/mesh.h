@@ -87,7 +87,10 @@ class Mesh {
 
   MeshCounters counters() const;
 
-  // Cuts a connected link as a network failure would: both ends see it break.
+  // Is there a link to `peer`, connected or still to be?
+  bool Has(WorkerId peer) const { return Find(peer) != nullptr; }
+
+  // Cuts a link as a network failure would: both ends see it break, or fail to connect it.
   void CutForTest(WorkerId peer);
 
  private:

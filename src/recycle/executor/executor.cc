@@ -83,7 +83,8 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
         LogWarning("the link to {} broke: {}", ToString(peer), error);
         control.Send(LinkBroken{.generation = generation, .peer = peer, .error = error});
       });
-  injector.SetLinkCutter([&network](WorkerId peer) { network.CutLink(peer); });
+  injector.SetLinkCutter({.has_link = [&network](WorkerId peer) { return network.HasLink(peer); },
+                          .cut = [&network](WorkerId peer) { network.CutLink(peer); }});
   ControlMailbox mailbox(network);
   StateTransfers transfers(options.worker, options.copy_bytes_per_second, *device, control, mailbox,
                            position);

@@ -66,13 +66,15 @@ FaultInjector::FaultInjector(const ExecutorOptions& options, ControlLink& contro
   }
 }
 
-void FaultInjector::SetLinkCutter(std::function<void(WorkerId peer)> cut) {
-  cut_link_ = std::move(cut);
-}
+void FaultInjector::SetLinkCutter(LinkCutter cutter) { link_cutter_ = std::move(cutter); }
 
 bool FaultInjector::Due(const Fault& fault, FaultPoint point, int iteration,
                         const std::optional<Action>& action) const {
   if (fault.point != point) return false;
+  if (fault.what == FaultKind::kDrop &&
+      !(link_cutter_.has_link && link_cutter_.has_link(fault.target.other))) {
+    return false;
+  }
   if (fault.iteration.has_value()) {
     // Heartbeats do not keep step with iterations: the first one not before it.
     const bool is_met = point == FaultPoint::kHeartbeat ? *fault.iteration <= iteration + 1
@@ -160,8 +162,7 @@ void FaultInjector::Fire(const ArmedFault& armed, int iteration) {
       SlowDown(fault);
       break;
     case FaultKind::kDrop:
-      RC_CHECK(cut_link_ != nullptr) << "no link cutter was set";
-      cut_link_(fault.target.other);
+      link_cutter_.cut(fault.target.other);
       break;
     case FaultKind::kDiskFull:
       FailEveryFileWrite();
@@ -169,6 +170,9 @@ void FaultInjector::Fire(const ArmedFault& armed, int iteration) {
     case FaultKind::kCorrupt:
       RC_CHECK(false) << "the parser of faults refuses " << ToString(fault);
   }
+  // Before Hello nobody listens, and an executor's first words must be its Hello: the stamp says
+  // it.
+  if (fault.point == FaultPoint::kStart) return;
   control_.Send(FaultReport{.index = armed.index, .fired = true, .iteration = iteration});
 }
 

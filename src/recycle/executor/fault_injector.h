@@ -31,8 +31,14 @@ class FaultInjector {
   // The references must outlive the injector.
   FaultInjector(const ExecutorOptions& options, ControlLink& control, const Clock& clock);
 
-  // How a `drop` fault breaks the link to a peer. Set before the first point is passed.
-  void SetLinkCutter(std::function<void(WorkerId peer)> cut);
+  // How a `drop` fault breaks the link to a peer; one whose link is not there yet waits for the
+  // next time its point is passed.
+  struct LinkCutter {
+    std::function<bool(WorkerId peer)> has_link;
+    std::function<void(WorkerId peer)> cut;
+  };
+  // Set before the first point but `start` is passed.
+  void SetLinkCutter(LinkCutter cutter);
 
   // Fires what is due at `point` of `iteration` (0-based); `action` is the running one, if any. A
   // kill does not return. Costs next to nothing when no fault of this worker has this point.
@@ -66,7 +72,7 @@ class FaultInjector {
   const std::string folder_;
   ControlLink& control_;
   const Clock& clock_;
-  std::function<void(WorkerId)> cut_link_;
+  LinkCutter link_cutter_;
   mutable std::mutex mutex_;
   std::vector<ArmedFault> armed_;  // those of this worker that have not fired
   double slow_factor_ = 1.0;

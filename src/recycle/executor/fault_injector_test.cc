@@ -111,9 +111,24 @@ TEST_F(FaultInjectorTest, TheFirstEndOfALinkCutsIt) {
   AddFault("drop link 0:0-1:1 at send");
   FaultInjector injector(options_, link_, clock_);
   std::vector<WorkerId> cut;
-  injector.SetLinkCutter([&cut](WorkerId peer) { cut.push_back(peer); });
+  bool has_link = false;
+  injector.SetLinkCutter({.has_link = [&](WorkerId) { return has_link; },
+                          .cut = [&cut](WorkerId peer) { cut.push_back(peer); }});
+  injector.At(FaultPoint::kSend, 0);
+  EXPECT_TRUE(cut.empty()) << "before the links are there";
+  has_link = true;
   injector.At(FaultPoint::kSend, 0);
   EXPECT_EQ(cut, std::vector<WorkerId>{*ParseWorkerId("0:1")});
+}
+
+// The coordinator closes a stream whose first message is no Hello; the stamp says what fired.
+TEST_F(FaultInjectorTest, WhatFiresAtStartIsNotSaidBeforeHello) {
+  AddFault("slow x2 1:0 at start");
+  FaultInjector injector(options_, link_, clock_);
+  injector.At(FaultPoint::kStart, 0);
+  EXPECT_EQ(injector.SlowFactor(), 2);
+  EXPECT_TRUE(link_.sent_.empty());
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/fault-0-1-0.json"));
 }
 
 TEST_F(FaultInjectorTest, ReportsWhatNeverFired) {

@@ -164,7 +164,15 @@ Status PeerNetwork::ConnectLinks(const Resume& resume) {
     addresses[peer] = *address;
   }
   if (addresses.empty()) return OkStatus();
-  return mesh_.Connect(addresses);
+  Status connected = mesh_.Connect(addresses);
+  if (!absl::IsUnavailable(connected)) return connected;
+  // Nobody need have died: unless the coordinator hears of it, both ends wait for ever.
+  const std::vector<WorkerId> met = mesh_.links();
+  for (const auto& [peer, address] : addresses) {
+    if (std::find(met.begin(), met.end(), peer) != met.end()) continue;
+    ReportBroken(peer, std::string(connected.message()));
+  }
+  return connected;
 }
 
 Status PeerNetwork::ConnectGroup(Group& group, const Resume& resume) {

@@ -98,6 +98,7 @@ class PeerNetwork : public Interruptible {
 
   // Fault injection: breaks a live link as a network would.
   void CutLink(WorkerId peer) { mesh_.CutForTest(peer); }
+  bool HasLink(WorkerId peer) const { return mesh_.Has(peer); }
   // Fault injection: called before hop `hop` of every all-reduce of the generations to come.
   void SetHopHook(std::function<void(int hop)> hook) { hop_hook_ = std::move(hook); }
 

@@ -248,6 +248,18 @@ TEST(Recovery, ADroppedLinkIsMadeAnewAndNobodyIsLost) {
 }
 
 // What does not fit into memory is kept in a file: the results are the same.
+// Nobody dies, and nothing that was connected breaks: only the two ends know that they did not
+// meet.
+TEST(Recovery, ALinkThatCannotBeConnectedIsMadeAnew) {
+  SmallJob job;
+  job.data = 2;
+  job.pipeline = 2;
+  job.micro_batches = 2;
+  const ClusterResult result = ExpectSurvived(job, {"drop link 0:0-1:1 at regroup"});
+  ASSERT_FALSE(result.records.empty());
+  for (const GenerationRecord& record : result.records) EXPECT_TRUE(record.lost.empty());
+}
+
 TEST(Recovery, ABoundaryLogThatSpillsServesAsWell) {
   SmallJob job;
   job.data = 3;

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::string_view kExample = "e.g. \"kill 1:1 at F of iteration 20\"";
 
+constexpr double kMost = 1e6;  // of a slow-down and of seconds: more is no fault but a typing error
+
 struct PointName {
   FaultPoint point;
   std::string_view text;
@@ -134,8 +136,9 @@ class FaultParser {
   Status ParseFactor(Fault& fault) {
     const std::string_view word = Take();
     const auto factor = word.starts_with('x') ? ParseNumber<double>(word.substr(1)) : std::nullopt;
-    if (!factor || !std::isfinite(*factor) || *factor < 1) {
-      return Unfit(word, "xN, how many times as long actions take, N at least 1, as in x2.5");
+    if (!factor || !(*factor >= 1 && *factor <= kMost)) {
+      return Unfit(word,
+                   "xN, how many times as long actions take, N from 1 to 1000000, as in x2.5");
     }
     fault.factor = *factor;
     return OkStatus();
@@ -222,8 +225,8 @@ class FaultParser {
   Status ParseSeconds(std::optional<double>& seconds) {
     const std::string_view word = Take();
     if (word.ends_with('s')) seconds = ParseNumber<double>(word.substr(0, word.size() - 1));
-    if (seconds && std::isfinite(*seconds) && *seconds > 0) return OkStatus();
-    return Unfit(word, "a time above 0 in seconds, as in 2s or 0.5s");
+    if (seconds && *seconds > 0 && *seconds <= kMost) return OkStatus();
+    return Unfit(word, "a time above 0 in seconds, at most 1000000, as in 2s or 0.5s");
   }
 
   const std::string_view text_;
@@ -307,6 +310,14 @@ Status CheckParts(const Fault& fault, std::string_view text) {
   }
   if (fault.point == FaultPoint::kStore && fault.target.kind != TargetKind::kCoordinator) {
     return refuse("only the coordinator is ever at the point store");
+  }
+  if (fault.point == FaultPoint::kStart && fault.what == FaultKind::kDrop) {
+    return refuse("at start there is no link yet; the first point with one is regroup");
+  }
+  const bool is_late = fault.iteration.value_or(1) != 1;
+  if (fault.point == FaultPoint::kStart && fault.target.kind != TargetKind::kCoordinator &&
+      is_late) {
+    return refuse("start comes before iteration 1; leave 'of iteration' out");
   }
   if (fault.action && !MayHold(fault.point, fault.action->kind)) {
     return refuse(fmt::format("point {} is never inside action {}", PointText(fault.point),
