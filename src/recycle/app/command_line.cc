@@ -18,6 +18,7 @@
 #include "recycle/app/report_error.h"
 #include "recycle/app/simulate_command.h"
 #include "recycle/app/simulate_options.h"
+#include "recycle/base/utf8.h"
 #include "recycle/plan/nearest.h"
 
 namespace recycle {
@@ -216,7 +217,7 @@ void AddCheckpoint(CLI::App& app, Invocation& call, std::ostream& out, std::ostr
       ->required();
   convert->add_option("--files", arguments.files, "In how many files (1)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(IntegerBetween(1, 10'000));
   verify->footer("Exit code 0: undamaged; 1: damaged, or nothing complete; 2: no such folder.");
   inspect->callback([&call, &out, &err] {
     call.code = ReportError(RunCheckpointInspect(call.checkpoint, out), err);
@@ -328,6 +329,34 @@ std::optional<Status> PlannedCommand(const std::vector<std::string>& arguments) 
       fmt::format("recycle {} is not built yet; recycle --help lists what is", *found));
 }
 
+// No option and no name is ever empty: that is a variable of a script that is not set.
+Status CheckWords(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const std::string before = i == 0 ? "recycle" : arguments[i - 1];
+    if (word.empty() || (word.starts_with("--") && word.find('=') == word.size() - 1)) {
+      const std::string option = word.empty() ? before : word.substr(0, word.size() - 1);
+      return absl::InvalidArgumentError(fmt::format(
+          "the word after {} is empty, but it must say something; give it a value or leave it out",
+          option));
+    }
+    if (!IsUtf8(word)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "the word after {} is not UTF-8, but it must be; rename what it names", before));
+    }
+  }
+  return OkStatus();
+}
+
+// Results that nobody could write down are no results. `code` otherwise.
+int CheckWritten(int code, std::ostream& out, std::ostream& err) {
+  if (out.flush() || code != 0) return code;
+  return ReportError(
+      absl::ResourceExhaustedError(
+          "standard output cannot be written (full, or closed); send it somewhere else"),
+      err);
+}
+
 }  // namespace
 
 int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandlers& handlers,
@@ -335,6 +364,7 @@ int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandl
   if (const std::optional<Status> status = PlannedCommand(arguments)) {
     return ReportError(*status, err);
   }
+  if (const Status status = CheckWords(arguments); !status.ok()) return ReportError(status, err);
   Invocation call;
   CLI::App app(kDescription, "recycle");
   app.footer(kFooter);
@@ -359,7 +389,8 @@ int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandl
   } catch (const CLI::ParseError& error) {
     return ReportParseError(app, error, err);
   }
-  return call.code;
+  // What a job has to say is in its run folder: it does not fail for want of a listener.
+  return app.got_subcommand("train") ? call.code : CheckWritten(call.code, out, err);
 }
 
 }  // namespace recycle

@@ -90,6 +90,17 @@ TEST_F(CommandLineTest, TrainHandsItsArgumentsOver) {
   EXPECT_EQ(*train_, expected);
 }
 
+// "$DIR" of a script whose DIR is not set, names in Latin-1, and names that would end the sentence.
+TEST_F(CommandLineTest, EmptyAndUnreadableWordsAreRefused) {
+  ExpectRefused({"train", "job.yaml", "--run-dir", ""}, {"the word after --run-dir is empty"});
+  ExpectRefused({"train", "job.yaml", "--plan="}, {"the word after --plan is empty"});
+  ExpectRefused({"train", ""}, {"the word after train is empty"});
+  ExpectRefused({"train", "job.yaml", "--run-dir", "x\xff"},
+                {"the word after --run-dir is not UTF-8"});
+  ExpectRefused({"plan", "--x\ny"}, {"--x\\ny is not an option"});
+  EXPECT_FALSE(train_.has_value());
+}
+
 TEST_F(CommandLineTest, StatusAsksARunFolderOrAnAddress) {
   EXPECT_EQ(Run({"status", "--address", "127.0.0.1:5", "--json"}).code, 12);
   EXPECT_EQ(status_->address, "127.0.0.1:5");

@@ -9,15 +9,11 @@
 #include "recycle/plan/nearest.h"
 
 namespace recycle {
-namespace {
-
-constexpr std::size_t kLongestShown = 60;
 
 std::string Shortened(const std::string& text) {
+  constexpr std::size_t kLongestShown = 60;
   return text.size() <= kLongestShown ? text : fmt::format("{}...", text.substr(0, kLongestShown));
 }
-
-}  // namespace
 
 std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -78,7 +74,8 @@ StatusOr<std::int64_t> ReadInteger(const std::string& path, const YAML::Node& va
   const auto number =
       IsPlainScalar(value) ? ParseInteger<std::int64_t>(value.Scalar()) : std::nullopt;
   if (number && *number >= range.least && *number <= range.most) return *number;
-  const auto real = IsPlainScalar(value) ? ParseReal(value.Scalar()) : std::nullopt;
+  // A number in quotes is not valid, but the nearest choice to it is that number.
+  const auto real = value.IsScalar() ? ParseReal(value.Scalar()) : std::nullopt;
   const double wanted = real ? std::round(*real) : static_cast<double>(range.least);
   const double nearest =
       std::clamp(wanted, static_cast<double>(range.least), static_cast<double>(range.most));
@@ -87,8 +84,8 @@ StatusOr<std::int64_t> ReadInteger(const std::string& path, const YAML::Node& va
 
 StatusOr<double> ReadReal(const std::string& path, const YAML::Node& value,
                           const RealRange& range) {
-  const auto number = IsPlainScalar(value) ? ParseReal(value.Scalar()) : std::nullopt;
-  if (number && range.Contains(*number)) return *number;
+  const auto number = value.IsScalar() ? ParseReal(value.Scalar()) : std::nullopt;
+  if (number && IsPlainScalar(value) && range.Contains(*number)) return *number;
   return BadValue(path, DescribeValue(value), range.Rule(),
                   fmt::format("{}", range.Nearest(number.value_or(range.least))));
 }

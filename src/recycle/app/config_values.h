@@ -24,6 +24,9 @@ std::string DescribeValue(const YAML::Node& value);
 // True for a scalar without quotes.
 bool IsPlainScalar(const YAML::Node& value);
 
+// At most its first 60 bytes: messages name values, they do not repeat books.
+std::string Shortened(const std::string& text);
+
 // "<path> is <value>, but it must be <rule>; the nearest valid choice is <nearest>".
 Status BadValue(const std::string& path, const std::string& value, const std::string& rule,
                 const std::string& nearest);

@@ -468,6 +468,9 @@ int RunCoordinatorProcess(const CoordinatorArguments& arguments) {
       CoordinatorProcess::Start(*folder, *config, arguments);
   if (!process.ok()) {
     LogError("{}", std::string(process.status().message()));
+    LauncherLink(arguments.report_fd)
+        .Send("failed", Json{{"code", static_cast<int>(process.status().code())},
+                             {"message", std::string(process.status().message())}});
     return ReportError(process.status());
   }
   return static_cast<int>((*process)->Run());

@@ -5,15 +5,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "recycle/app/config_keys.h"
 #include "recycle/app/config_values.h"
+#include "recycle/base/file.h"
+#include "recycle/base/utf8.h"
 #include "recycle/plan/nearest.h"
 
 namespace recycle {
@@ -38,7 +38,12 @@ std::string Place(const std::string& name, const YAML::Node& node) {
 // yaml-cpp reports by exceptions; they end here.
 StatusOr<YAML::Node> ParseYaml(const std::string& yaml, const std::string& name) {
   try {
-    return YAML::Load(yaml);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
+    if (documents.size() <= 1) return documents.empty() ? YAML::Node() : documents.front();
+    return absl::InvalidArgumentError(fmt::format(
+        "{} holds {} YAML documents, but it must be one; the nearest valid choice is to leave out "
+        "what follows the second ---",
+        name, documents.size()));
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(
         fmt::format("{} is not readable as YAML: line {}, column {}: {}", name, error.mark.line + 1,
@@ -47,8 +52,8 @@ StatusOr<YAML::Node> ParseYaml(const std::string& yaml, const std::string& name)
 }
 
 Status UnknownKey(const std::string& path) {
-  return absl::InvalidArgumentError(
-      fmt::format("{} is not a key of a job; the nearest one is {}", path, NearestConfigKey(path)));
+  return absl::InvalidArgumentError(fmt::format("{} is not a key of a job; the nearest one is {}",
+                                                Shortened(path), NearestConfigKey(path)));
 }
 
 Status UnknownSection(const std::string& section) {
@@ -57,8 +62,9 @@ Status UnknownSection(const std::string& section) {
     sections.push_back(key.section().empty() ? key.path : key.section());
   }
   const std::vector<std::string_view> known(sections.begin(), sections.end());
-  return absl::InvalidArgumentError(fmt::format(
-      "{} is not a section of a job; the nearest one is {}", section, NearestName(section, known)));
+  return absl::InvalidArgumentError(
+      fmt::format("{} is not a section of a job; the nearest one is {}", Shortened(section),
+                  NearestName(section, known)));
 }
 
 bool IsSection(const std::string& name) {
@@ -127,7 +133,7 @@ StatusOr<Values> Flatten(const YAML::Node& root, const std::string& name) {
 
 // "path.to.key=value" replaces what the file says.
 Status Override(const std::string& text, Values& values) {
-  const std::string place = "--set " + text;
+  const std::string place = "--set " + Shortened(text);
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) {
     return absl::InvalidArgumentError(fmt::format(
@@ -227,6 +233,10 @@ Status CheckJobConfig(const JobConfig& config) {
 StatusOr<JobConfig> ParseJobConfig(const std::string& yaml, const std::string& name,
                                    const std::string& folder,
                                    const std::vector<std::string>& overrides) {
+  if (!IsUtf8(yaml)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is not UTF-8 text, but a job must be; save it in that encoding", name));
+  }
   RC_ASSIGN_OR_RETURN(const YAML::Node root, ParseYaml(yaml, name));
   RC_ASSIGN_OR_RETURN(Values values, Flatten(root, name));
   for (const std::string& text : overrides) RC_RETURN_IF_ERROR(Override(text, values));
@@ -250,15 +260,14 @@ StatusOr<JobConfig> ParseJobConfig(const std::string& yaml, const std::string& n
 
 StatusOr<JobConfig> LoadJobConfig(const std::string& path,
                                   const std::vector<std::string>& overrides) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf())) {
+  const StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) {
     return absl::NotFoundError(fmt::format(
         "{} cannot be read; give the path of a job's YAML file, such as examples/first-light.yaml",
         path));
   }
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
-  return ParseJobConfig(text.str(), path, folder, overrides);
+  return ParseJobConfig(*text, path, folder, overrides);
 }
 
 Status AddInjectOptions(const std::vector<std::string>& inject, JobConfig& config) {

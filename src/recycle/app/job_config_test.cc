@@ -152,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "model.layers is \"four\", but it must be an integer from 1 to 10000; the nearest "
                 "valid choice is 1"},
         Refused{"real_for_integer", "model.layers=7.6", "the nearest valid choice is 8"},
-        Refused{"quoted_number", "model.layers=\"4\"", "model.layers is \"4\", but it must be"},
+        Refused{"quoted_number", "model.layers=\"4\"",
+                "an integer from 1 to 10000; the nearest valid choice is 4"},
         Refused{"list_for_number", "optimizer.lr=[1]", "optimizer.lr is a list, but it must be"},
         Refused{"not_a_number", "optimizer.lr=.nan", "optimizer.lr is \".nan\", but it must be"},
         Refused{"no_boolean", "log.trace=yes",
@@ -236,6 +237,9 @@ TEST(JobConfigTest, ErrorsInTheFileNameItsLine) {
   EXPECT_THAT(message(""), HasSubstr("job.yaml: model.layers is missing"));
   EXPECT_THAT(message("- a\n- b\n"), HasSubstr("a job must be a map of sections"));
   EXPECT_THAT(message("a: &a [*a]\n"), ::testing::Not(HasSubstr("\n")));
+  EXPECT_THAT(message(minimal + "---\n" + minimal), HasSubstr("job.yaml holds 2 YAML documents"));
+  EXPECT_THAT(message(minimal + "# \xff\n"), HasSubstr("job.yaml is not UTF-8 text"));
+  EXPECT_LT(message(minimal + std::string(900, 'a') + ": 3\n").size(), 300);
 }
 
 TEST(JobConfigTest, AMissingFileIsNamed) {

@@ -28,8 +28,11 @@
 #include "recycle/base/check.h"
 #include "recycle/base/exit_code.h"
 #include "recycle/base/file.h"
+#include "recycle/base/utf8.h"
 #include "recycle/checkpoint/checkpoint_folder.h"
 #include "recycle/data/corpus.h"
+#include "recycle/data/dataset.h"
+#include "recycle/data/token_file.h"
 
 namespace recycle {
 namespace {
@@ -44,10 +47,14 @@ std::string LogName(std::string process) {
 
 // Where prepared corpora are kept between runs.
 StatusOr<std::string> CacheFolder() {
-  const char* const cache = getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache != '\0') return std::string(cache) + "/recycle";
-  const char* const home = getenv("HOME");
-  if (home != nullptr && *home != '\0') return std::string(home) + "/.cache/recycle";
+  for (const auto& [name, below] :
+       {std::pair("XDG_CACHE_HOME", "/recycle"), std::pair("HOME", "/.cache/recycle")}) {
+    const char* const folder = getenv(name);
+    if (folder == nullptr || *folder == '\0') continue;
+    if (IsUtf8(folder)) return std::string(folder) + below;
+    return absl::InvalidArgumentError(
+        fmt::format("{} is '{}', but it must be UTF-8; set another one", name, folder));
+  }
   return absl::InvalidArgumentError(
       "no place for the prepared corpus: neither XDG_CACHE_HOME nor HOME is set; set one of them");
 }
@@ -55,7 +62,9 @@ StatusOr<std::string> CacheFolder() {
 StatusOr<JobConfig> ResolveConfig(const TrainArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.plan_file.empty()) {
-    overrides.push_back("schedule.plan=" + std::filesystem::absolute(arguments.plan_file).string());
+    std::error_code no_folder;  // the working folder is gone: then reading the file says so
+    const std::filesystem::path plan = std::filesystem::absolute(arguments.plan_file, no_folder);
+    overrides.push_back("schedule.plan=" + (no_folder ? arguments.plan_file : plan.string()));
   }
   // Before they are looked at: a fault of iteration 20 is no error of a job cut down to 8.
   if (arguments.no_inject) overrides.emplace_back("inject=[]");
@@ -71,8 +80,19 @@ StatusOr<PreparedCorpus> PrepareJobCorpus(const JobConfig& config, Terminal& ter
   options.vocabulary = config.data.vocabulary;
   options.seed = config.train.seed;
   RC_ASSIGN_OR_RETURN(options.cache_dir, CacheFolder());
-  return PrepareCorpusInChild(options,
-                              [&](const std::string& message) { terminal.Print(message); });
+  const StatusOr<PreparedCorpus> corpus =
+      PrepareCorpusInChild(options, [&](const std::string& message) { terminal.Print(message); });
+  // Whatever keeps a corpus from being read or cached is for the caller to mend.
+  if (!corpus.ok() && !absl::IsInternal(corpus.status())) {
+    return absl::InvalidArgumentError(corpus.status().message());
+  }
+  RC_RETURN_IF_ERROR(corpus.status());
+  // Now rather than in every worker.
+  RC_ASSIGN_OR_RETURN(TokenFile tokens,
+                      TokenFile::Open(corpus->token_file, config.data.vocabulary));
+  RC_RETURN_IF_ERROR(
+      Dataset::Create(std::move(tokens), config.model.sequence, config.data.validation).status());
+  return corpus;
 }
 
 // What the other processes read.
@@ -294,6 +314,9 @@ Status Launcher::OnCoordinatorLine(const std::string& line) {
     if (!terminal_.is_tty() && wanted) terminal_.Print(progress_.LogLine(body));
   } else if (kind == "warning") {
     terminal_.Print("warning: " + body.at("text").get<std::string>());
+  } else if (kind == "failed") {
+    start_failure_ = Status(static_cast<StatusCode>(body.at("code").get<int>()),
+                            body.at("message").get<std::string>());
   } else if (kind == "summary") {
     job_over_ = true;
     for (const std::string& text : progress_.Closing(body)) terminal_.Print(text);

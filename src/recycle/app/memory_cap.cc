@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "recycle/app/config_values.h"
 #include "recycle/app/numbers.h"
 #include "recycle/base/check.h"
 #include "recycle/plan/nearest.h"
@@ -31,7 +32,8 @@ StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name,
   return absl::InvalidArgumentError(fmt::format(
       "{} is {}, but it must be {}none, 1f1b or a number of 1 or more (a worker holds at least one "
       "micro-batch); the nearest valid choice is {}",
-      name, text, allow_auto ? "auto, " : "", number ? "1" : NearestName(text, {"none", "1f1b"})));
+      name, Shortened(std::string(text)), allow_auto ? "auto, " : "",
+      number ? "1" : NearestName(text, {"none", "1f1b"})));
 }
 
 Status ApplyJobMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,

@@ -86,6 +86,13 @@ TEST(ProgramTest, PlansTwoThousandWorkersInLessThanTwoGigabytes) {
   EXPECT_LT(peak_gb, 2.0);
 }
 
+TEST(ProgramTest, SaysWhenItsResultsCannotBeWritten) {
+  const Output full =
+      Shell("exec 3>&1; (" + kProgram + " plan --dp 1 --pp 1 --microbatches 1 2>&3) >/dev/full");
+  EXPECT_EQ(full.code, 2);
+  EXPECT_THAT(full.text, ::testing::HasSubstr("standard output cannot be written"));
+}
+
 TEST(ProgramTest, EndsWithTheDocumentedCodes) {
   EXPECT_EQ(Shell(kProgram + " --version").code, 0);
   EXPECT_EQ(Shell(kProgram + " plan --dp 1 --pp 1 --microbatches 1 --failed 0:0").code, 1);

@@ -14,7 +14,7 @@ namespace recycle {
 // everything else, which is bad usage or configuration.
 ExitCode ExitCodeOf(const Status& status);
 
-// Prints "recycle: <message>" to `err` unless `status` is OK; returns its exit code.
+// Prints "recycle: <message>" to `err`, on one line, unless `status` is OK; returns its exit code.
 int ReportError(const Status& status, std::ostream& err = std::cerr);
 
 }  // namespace recycle

@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "recycle/base/utf8.h"
+
 namespace recycle {
 namespace {
 
@@ -40,7 +42,8 @@ std::string NewFolderName(const std::string& config_path, const Clock& clock) {
   std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &local);
   const std::string name = fmt::format("runs/{}-{}", text, fs::path(config_path).stem().string());
   std::string candidate = name;
-  for (int number = 2; fs::exists(candidate); ++number) {
+  std::error_code unknown;  // then making it says why
+  for (int number = 2; fs::exists(candidate, unknown); ++number) {
     candidate = fmt::format("{}-{}", name, number);
   }
   return candidate;
@@ -53,6 +56,7 @@ StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::string
   const std::string wanted = path.empty() ? NewFolderName(config_path, clock) : path;
   std::error_code error;
   const fs::path root = fs::absolute(wanted, error).lexically_normal();
+  if (!IsUtf8(root.string())) return CannotWrite(wanted, "its path is not UTF-8");
   const bool made_root = fs::create_directories(root, error);
   if (error) return CannotWrite(wanted, error.message());
   const bool empty = fs::is_empty(root, error);

@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
+#include <string>
 
 #include "recycle/base/check.h"
+#include "recycle/base/file.h"
 #include "recycle/base/ids.h"
 #include "recycle/base/prng.h"
 #include "recycle/base/sha256.h"
+#include "recycle/base/utf8.h"
 
 namespace recycle {
 namespace {
@@ -31,6 +35,31 @@ TEST(Prng, ShuffleIsAPermutationAndTheSameForTheSameSeed) {
   Prng(42).Shuffle(b);
   EXPECT_EQ(a, b);
   EXPECT_EQ(std::set<int>(a.begin(), a.end()).size(), 8U);
+}
+
+TEST(Utf8, AcceptsTextAndRefusesStrayOverlongAndCutOffBytes) {
+  for (const char* text : {"", "job", "\u00fc \u2603 \U0001f600", "\x7f"})
+    EXPECT_TRUE(IsUtf8(text)) << text;
+  for (const char* bytes : {"\xff", "a\x80", "\xc3", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80",
+                            "\xf5\x80\x80\x80", "\xf4\x90\x80\x80", "\xe2\x98z"}) {
+    EXPECT_FALSE(IsUtf8(bytes)) << bytes;
+  }
+}
+
+// `--out /dev/null` must not leave a regular file where the device was.
+TEST(File, WhatIsNoRegularFileIsWrittenInPlace) {
+  const std::string folder = testing::TempDir() + "/file-in-place";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink(folder + "/target", folder + "/link");
+  ASSERT_TRUE(WriteFileAtomically(folder + "/link", "longer than the next").ok());
+  ASSERT_TRUE(WriteFileAtomically(folder + "/link", "text").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link"));
+  EXPECT_EQ(*ReadWholeFile(folder + "/target"), "text");
+  std::filesystem::create_symlink("/dev/full", folder + "/full");
+  EXPECT_TRUE(absl::IsResourceExhausted(WriteFileAtomically(folder + "/full", "text")));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/full"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Sha256, AgreesWithThePublishedVector) {

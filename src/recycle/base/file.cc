@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,16 +15,26 @@
 #include <utility>
 
 namespace recycle {
+namespace {
+
+bool IsNeitherFileNorFolder(const std::string& path) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) return false;
+  return !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
+}
+
+}  // namespace
 
 AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)),
+      in_place_(IsNeitherFileNorFolder(path_)),
       file_(open(temporary().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
   if (file_ < 0) error_ = errno;
 }
 
 AtomicFile::~AtomicFile() {
   if (file_ >= 0) close(file_);
-  if (!committed_) unlink(temporary().c_str());
+  if (!committed_ && !in_place_) unlink(temporary().c_str());
 }
 
 void AtomicFile::Append(std::string_view text) {
@@ -48,7 +59,7 @@ void AtomicFile::WriteBuffer() {
 Status AtomicFile::Commit() {
   WriteBuffer();
   if (file_ >= 0 && close(std::exchange(file_, -1)) != 0 && error_ == 0) error_ = errno;
-  if (error_ == 0 && rename(temporary().c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ == 0 && !in_place_ && rename(temporary().c_str(), path_.c_str()) != 0) error_ = errno;
   committed_ = error_ == 0;
   if (committed_) return OkStatus();
   const std::string message =

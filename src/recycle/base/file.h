@@ -3,7 +3,8 @@
 //   RC_RETURN_IF_ERROR(WriteFileAtomically(path, text));
 //
 // A written file is the old one or the new one, never a part: a temporary file beside it, then a
-// rename. Not thread-safe per file; different files are independent.
+// rename. What is no regular file (a device, a pipe, a link) keeps its name and is written in
+// place. Not thread-safe per file; different files are independent.
 #ifndef RECYCLE_BASE_FILE_H_
 #define RECYCLE_BASE_FILE_H_
 
@@ -29,10 +30,11 @@ class AtomicFile {
   Status Commit();
 
  private:
-  std::string temporary() const { return path_ + ".tmp"; }
+  std::string temporary() const { return in_place_ ? path_ : path_ + ".tmp"; }
   void WriteBuffer();
 
   const std::string path_;
+  const bool in_place_;  // a rename would put a regular file where /dev/null was
   std::string buffer_;
   int file_;
   int error_ = 0;  // the first errno

@@ -27,6 +27,14 @@ constexpr const char* kModelName = "tokenizer.model";
 
 StatusOr<std::string> ReadText(const std::string& text) {
   if (text == kBibleText) return ReadBibleText();
+  std::error_code unknown;  // then opening it fails as well
+  const fs::file_type type = fs::status(text, unknown).type();
+  if (type != fs::file_type::regular && type != fs::file_type::not_found && !unknown) {
+    return absl::InvalidArgumentError(fmt::format(
+        "data.text is \"{}\": it must be a file, not a folder, device or pipe; give the "
+        "path of a text file, or {}",
+        text, kBibleText));
+  }
   StatusOr<std::string> content = ReadFile(text);
   if (!content.ok()) {
     return Status(content.status().code(),
@@ -110,13 +118,15 @@ StatusOr<PreparedCorpus> PrepareCorpus(const CorpusOptions& options,
   RC_ASSIGN_OR_RETURN(const std::string text, ReadText(options.text));
   const std::string folder = options.cache_dir + "/" + FolderName(options, text);
   PreparedCorpus corpus;
-  corpus.reused = fs::exists(folder);
+  std::error_code unknown;  // a cache that may not be looked at: making a folder in it says so
+  corpus.reused = fs::exists(folder, unknown);
   if (!corpus.reused) {
     const CorpusProgress report = progress ? progress : [](const std::string& /*message*/) {};
     RC_RETURN_IF_ERROR(PrepareFolder(options, text, report, folder));
   }
   corpus.token_file = folder + "/" + kTokensName;
-  if (fs::exists(folder + "/" + kModelName)) corpus.tokenizer_model = folder + "/" + kModelName;
+  if (fs::exists(folder + "/" + kModelName, unknown))
+    corpus.tokenizer_model = folder + "/" + kModelName;
   RC_ASSIGN_OR_RETURN(const TokenFile tokens,
                       TokenFile::Open(corpus.token_file, options.vocabulary));
   corpus.num_tokens = tokens.num_tokens();

@@ -169,6 +169,15 @@ TEST_F(CorpusTest, ErrorsNameKeyValueRuleAndNearestChoice) {
   EXPECT_THAT(no_program.message(), HasSubstr("apt-get install bible-kjv bible-kjv-text"));
 }
 
+// A device would be read for ever, a pipe waited for.
+TEST_F(CorpusTest, OnlyAFileIsReadAsText) {
+  for (const std::string& text : {std::string("/dev/zero"), std::string(folder_)}) {
+    options_.text = text;
+    EXPECT_EQ(Error().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(Error().message(), AllOf(HasSubstr(text), HasSubstr("must be a file")));
+  }
+}
+
 TEST_F(CorpusTest, TheNearestVocabularyThatIsNamedWorks) {
   options_.vocabulary = 30000;
   const std::string message(Error().message());

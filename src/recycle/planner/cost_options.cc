@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -187,7 +188,9 @@ Status ApplyMemoryCap(std::string_view cap, const Parallelism& parallel, CostPro
   for (int column = 0; column < parallel.pipeline; ++column) {
     const double count = cap == "1f1b" ? parallel.pipeline - column : *micro_batches;
     const auto index = static_cast<std::size_t>(column);
-    costs.stages[index].capacity_bytes = count * whole[index];  // stage `column` is its lowest
+    // A cap beyond all memory must stay a number.
+    costs.stages[index].capacity_bytes = std::min(
+        count * whole[index], std::numeric_limits<double>::max());  // stage `column` is its lowest
   }
   return OkStatus();
 }
