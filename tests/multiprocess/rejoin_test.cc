@@ -87,7 +87,7 @@ double MedianMs(const Job& job, int first, int last) {
 }
 
 // A4 of the recipes: kill at 7, come back at 12, learning rate warm-up and cosine, dropout.
-TEST(Rejoin, AWorkerThatJoinsLaterIsEqualToItsPeers) {
+TEST(AcceptanceTest, A4RejoinedWorkerIsIdentical) {
   constexpr int kIterations = 60;
   JobOptions options = Paced(3, kIterations, {});
   options.inject.emplace_back("kill 1:1 at I of iteration 7");
@@ -135,7 +135,7 @@ double SlowdownByACopy() {
   return during / afterwards;
 }
 
-TEST(Rejoin, AThrottledCopyDelaysNobody) {
+TEST(AcceptanceTest, A3RejoinDoesNotStall) {
   double slowdown = SlowdownByACopy();
   // On a machine that others load, too, the best of five counts.
   for (int again = 0; again < 4 && slowdown > 1.1; ++again) slowdown = SlowdownByACopy();
