@@ -29,8 +29,9 @@ constexpr Duration kHeartbeat = std::chrono::milliseconds(200);
 const std::filesystem::path kFolder = "src/recycle/coordinator/testdata";
 
 std::string Join(const std::vector<WorkerId>& workers) {
-  std::vector<std::string> texts;
-  for (const WorkerId worker : workers) texts.push_back(ToString(worker));
+  std::vector<std::string> texts(workers.size());
+  std::transform(workers.begin(), workers.end(), texts.begin(),
+                 [](WorkerId worker) { return ToString(worker); });
   return fmt::format("{}", fmt::join(texts, " "));
 }
 

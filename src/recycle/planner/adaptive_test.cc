@@ -127,8 +127,8 @@ TEST(AdaptiveTest, ThreadsDoNotChangeAByte) {
     PlanRequest request = RandomRequest(prng, 4, 4, 6);
     if (MakeFlatJob(request).ok()) requests.push_back(std::move(request));
   }
-  std::vector<Plan> alone;
-  for (const PlanRequest& request : requests) alone.push_back(MakePlan(request).value());
+  std::vector<Plan> alone(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) alone[i] = MakePlan(requests[i]).value();
   std::vector<Plan> together(requests.size());
   {
     std::vector<std::jthread> threads;
