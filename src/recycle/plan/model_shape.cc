@@ -31,7 +31,8 @@ LayerCosts EmbeddingCosts(const ModelShape& shape) {
   LayerCosts costs;
   costs.forward_flops = rows;
   costs.backward_weight_flops = 2 * rows;
-  SetMemory(costs, Tokens(shape), Tokens(shape) + rows);
+  const double tokens = 2 * Tokens(shape);  // of 8 bytes
+  SetMemory(costs, tokens, tokens + rows);
   costs.parameters = (std::int64_t{shape.vocabulary} + shape.sequence) * shape.hidden;
   return costs;
 }
@@ -49,10 +50,11 @@ LayerCosts BlockCosts(const ModelShape& shape) {
   costs.backward_input_flops = matrices + 2 * attention;
   costs.backward_weight_flops = matrices;
   // F keeps the inputs of both norms (2H), of the four matrices (7H), q, k, v (3H), the value
-  // before GELU (4H) and the attention's weights; W needs the inputs of norms and matrices (9H) and
-  // the gradients of their outputs (2H + 9H).
+  // before GELU (4H) and the attention's weights; W needs the inputs of the matrices (7H) and the
+  // gradients of their outputs (9H); those of the norms' weights are made in I, where both are at
+  // hand.
   const double scores = static_cast<double>(shape.heads) * shape.sequence;
-  SetMemory(costs, tokens * (16 * hidden + scores), tokens * 20 * hidden);
+  SetMemory(costs, tokens * (16 * hidden + scores), tokens * 16 * hidden);
   costs.parameters =
       std::int64_t{12} * shape.hidden * shape.hidden + std::int64_t{13} * shape.hidden;
   return costs;
@@ -68,7 +70,7 @@ LayerCosts HeadCosts(const ModelShape& shape) {
   costs.forward_flops = matrix + 5 * tokens * vocabulary;
   costs.backward_input_flops = matrix + 2 * tokens * vocabulary;
   costs.backward_weight_flops = matrix;
-  SetMemory(costs, tokens * (2 * hidden + vocabulary), tokens * (3 * hidden + vocabulary));
+  SetMemory(costs, tokens * (2 * hidden + vocabulary), tokens * (hidden + vocabulary));
   costs.parameters = 2 * std::int64_t{shape.hidden};
   if (!shape.tied) costs.parameters += std::int64_t{shape.hidden} * shape.vocabulary;
   return costs;
