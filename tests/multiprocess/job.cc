@@ -91,8 +91,9 @@ Job::~Job() {
 }
 
 void Job::Start() {
-  std::vector<std::string> words = {RECYCLE_PROGRAM, "train", (folder_ / "job.yaml").string(),
-                                    "--run-dir", run_folder_.string()};
+  std::vector<std::string> words = {RECYCLE_PROGRAM, options_.command,
+                                    (folder_ / "job.yaml").string(), "--run-dir",
+                                    run_folder_.string()};
   words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
   const std::string output = (folder_ / "output.txt").string();
   pid_ = fork();

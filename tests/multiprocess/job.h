@@ -38,6 +38,7 @@ struct JobOptions {
   int checkpoint_every = 0;
   int checkpoint_keep = 2;
   std::string method = "adaptive";
+  std::string command = "train";  // of `recycle`, or another one that takes a job
   std::vector<std::string> inject = {};
   std::filesystem::path run_folder = {};    // absolute; empty: in the job's own folder
   std::vector<std::string> arguments = {};  // further words of the command line
@@ -50,6 +51,11 @@ class Job {
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
+
+  // Further words of the command line that name the job's own folder.
+  void AddArguments(const std::vector<std::string>& words) {
+    options_.arguments.insert(options_.arguments.end(), words.begin(), words.end());
+  }
 
   // Starts the launcher; returns at once.
   void Start();

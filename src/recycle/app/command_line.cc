@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "recycle/app/check_command.h"
@@ -15,6 +13,7 @@
 #include "recycle/app/option_checks.h"
 #include "recycle/app/plan_command.h"
 #include "recycle/app/plan_options.h"
+#include "recycle/app/profile_command.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/simulate_command.h"
 #include "recycle/app/simulate_options.h"
@@ -23,9 +22,6 @@
 
 namespace recycle {
 namespace {
-
-// Words of commands that exist in the design but not yet in the program.
-constexpr std::array<std::string_view, 1> kPlannedCommands = {"profile"};
 
 // The arguments of all commands and what the chosen one returned.
 struct Invocation {
@@ -37,6 +33,7 @@ struct Invocation {
   ChaosArguments chaos;
   CoordinatorArguments coordinator;
   AgentArguments agent;
+  ProfileArguments profile;
   PlanArguments plan;
   SimulateArguments simulate;
   CheckArguments check;
@@ -82,6 +79,31 @@ void AddTrain(CLI::App& app, const CommandHandlers& handlers, Invocation& call) 
       ->needs(dry_run);
   resume->needs(run_dir)->excludes(dry_run);
   train->callback([&call, &handlers] { call.code = handlers.train(call.train); });
+}
+
+void AddProfile(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
+  CLI::App* profile =
+      app.add_subcommand("profile", "Run a job for a while and measure what its parts cost");
+  ProfileArguments& arguments = call.profile;
+  profile->add_option("job", arguments.config_path, "The job's YAML file (docs/CONFIG.md)")
+      ->type_name("FILE")
+      ->required();
+  AddSetOption(*profile, arguments.overrides);
+  profile->add_option("--iterations", arguments.iterations, "How many to run (100)")
+      ->type_name("N")
+      ->check(CLI::Range(kLeastProfileIterations, 1'000'000));
+  profile
+      ->add_option("--run-dir", arguments.run_dir,
+                   "Folder of the run (new or empty); default: a temporary one, then removed")
+      ->type_name("DIR");
+  profile->add_option("--output", arguments.output, "Write the profile to this file")
+      ->type_name("FILE");
+  profile->add_flag("--json", arguments.json, "Print one JSON object");
+  profile->footer(
+      "The first tenth of the iterations (2 to 10) warms up and does not count. The file is what\n"
+      "recycle plan --profile and recycle simulate --profile read. docs/PROFILE.md says what is\n"
+      "measured. The run's own lines go to standard error.");
+  profile->callback([&call, &handlers] { call.code = handlers.profile(call.profile); });
 }
 
 void AddStatus(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
@@ -320,15 +342,6 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error, std::ost
                      err);
 }
 
-std::optional<Status> PlannedCommand(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) return NoCommand();
-  const auto* found =
-      std::find(kPlannedCommands.begin(), kPlannedCommands.end(), arguments.front());
-  if (found == kPlannedCommands.end()) return std::nullopt;
-  return absl::UnimplementedError(
-      fmt::format("recycle {} is not built yet; recycle --help lists what is", *found));
-}
-
 // No option and no name is ever empty: that is a variable of a script that is not set.
 Status CheckWords(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -361,9 +374,6 @@ int CheckWritten(int code, std::ostream& out, std::ostream& err) {
 
 int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandlers& handlers,
                    std::ostream& out, std::ostream& err) {
-  if (const std::optional<Status> status = PlannedCommand(arguments)) {
-    return ReportError(*status, err);
-  }
   if (const Status status = CheckWords(arguments); !status.ok()) return ReportError(status, err);
   Invocation call;
   CLI::App app(kDescription, "recycle");
@@ -371,6 +381,7 @@ int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandl
   app.set_version_flag("--version", "recycle " RECYCLE_VERSION);
   app.require_subcommand(1);
   AddTrain(app, handlers, call);
+  AddProfile(app, handlers, call);
   AddPlan(app, call, out, err);
   AddSimulate(app, call, out, err);
   AddCheck(app, call, out, err);

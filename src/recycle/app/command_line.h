@@ -12,6 +12,7 @@
 
 #include "recycle/app/chaos_command.h"
 #include "recycle/app/commands.h"
+#include "recycle/app/profile_command.h"
 
 namespace recycle {
 
@@ -19,6 +20,7 @@ namespace recycle {
 // any; recycle_main.cc gives the real ones.
 struct CommandHandlers {
   std::function<int(const TrainArguments&)> train;
+  std::function<int(const ProfileArguments&)> profile;
   std::function<int(const StatusArguments&)> status;
   std::function<int(const PlaceArguments&)> join;
   std::function<int(const PlaceArguments&)> drain;

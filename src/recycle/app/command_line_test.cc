@@ -28,6 +28,7 @@ class CommandLineTest : public ::testing::Test {
   Result Run(const Words& words) {
     const CommandHandlers handlers{
         .train = [this](const TrainArguments& arguments) { return train_ = arguments, 11; },
+        .profile = [this](const ProfileArguments& arguments) { return profile_ = arguments, 18; },
         .status = [this](const StatusArguments& arguments) { return status_ = arguments, 12; },
         .join = [this](const PlaceArguments& arguments) { return place_ = arguments, 16; },
         .drain = [this](const PlaceArguments& arguments) { return place_ = arguments, 17; },
@@ -44,6 +45,7 @@ class CommandLineTest : public ::testing::Test {
   }
 
   std::optional<TrainArguments> train_;
+  std::optional<ProfileArguments> profile_;
   std::optional<StatusArguments> status_;
   std::optional<PlaceArguments> place_;
   std::optional<ChaosArguments> chaos_;
@@ -207,8 +209,26 @@ TEST_F(CommandLineTest, DocumentedOptionsExist) {
   }
 }
 
-TEST_F(CommandLineTest, WhatIsNotBuiltYetSaysSo) {
-  ExpectRefused({"profile", "--anything"}, {"profile", "is not built yet"});
+TEST_F(CommandLineTest, ProfileHandsItsArgumentsOver) {
+  EXPECT_EQ(Run({"profile", "job.yaml"}).code, 18);
+  ProfileArguments shortest;
+  shortest.config_path = "job.yaml";
+  EXPECT_EQ(profile_, shortest);
+  EXPECT_EQ(profile_->iterations, 100);
+  EXPECT_EQ(Run({"profile", "job.yaml", "--iterations", "7", "--set", "a.b=1", "--run-dir", "r",
+                 "--json", "--output", "p.json"})
+                .code,
+            18);
+  EXPECT_EQ(profile_, (ProfileArguments{.config_path = "job.yaml",
+                                        .overrides = {"a.b=1"},
+                                        .iterations = 7,
+                                        .run_dir = "r",
+                                        .json = true,
+                                        .output = "p.json"}));
+  ExpectRefused({"profile", "job.yaml", "--iterations", "4"}, {"--iterations", "4"});
+}
+
+TEST_F(CommandLineTest, ResumeNeedsAFolder) {
   ExpectRefused({"train", "job.yaml", "--resume"}, {"--run-dir"});
   EXPECT_FALSE(train_.has_value());
 }

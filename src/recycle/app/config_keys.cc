@@ -373,6 +373,10 @@ Keys OtherSectionsKeys() {
                  RC_FIELD(log.samples)),
       BooleanKey({"log.trace", "", "Write trace.json: every action as it was executed."},
                  RC_FIELD(log.trace)),
+      BooleanKey({"log.profile", "",
+                  "Write logs/profile-*: bytes held after every action, every frame sent. "
+                  "`recycle profile` sets it."},
+                 RC_FIELD(log.profile)),
   };
 }
 

@@ -16,6 +16,7 @@ inline constexpr const char* kFooter =
     "  recycle train job.yaml --inject \"kill 1:1 at F of iteration 5\"\n"
     "  recycle train job.yaml --run-dir runs/NAME --resume    go on from its newest checkpoint\n"
     "  recycle train job.yaml --dry-run                   memory per worker and the plan\n"
+    "  recycle profile job.yaml --output profile.json     measure what its parts cost\n"
     "  recycle plan --dp 3 --pp 4 --microbatches 6 --failed 1:2 --text\n"
     "  recycle check plan.json                            is this plan legal, how fast is it\n"
     "  recycle simulate --help                            what failures cost, under which system\n"

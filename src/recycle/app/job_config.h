@@ -120,6 +120,7 @@ struct JobConfig {
     int every = 1;
     bool samples = false;
     bool trace = true;
+    bool profile = false;
     bool operator==(const Log&) const = default;
   } log;
 

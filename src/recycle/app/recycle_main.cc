@@ -9,6 +9,7 @@
 
 int main(int argc, char** argv) {
   const recycle::CommandHandlers handlers{.train = recycle::RunTrain,
+                                          .profile = recycle::RunProfile,
                                           .status = recycle::RunStatus,
                                           .join = recycle::RunJoin,
                                           .drain = recycle::RunDrain,

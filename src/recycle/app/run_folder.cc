@@ -138,6 +138,11 @@ std::string RunFolder::TracePart(WorkerId worker) const {
   return File(fmt::format("logs/trace/{}-{}.jsonl", worker.pipeline.value(), worker.stage.value()));
 }
 
+std::string RunFolder::ProfilePart(WorkerId worker) const {
+  return File(
+      fmt::format("logs/profile-{}-{}.jsonl", worker.pipeline.value(), worker.stage.value()));
+}
+
 std::string RunFolder::FaultStamp(int fault, WorkerId worker) const {
   return File(fmt::format("logs/faults/fault-{}-{}-{}.json", fault, worker.pipeline.value(),
                           worker.stage.value()));

@@ -51,6 +51,7 @@ class RunFolder {
   std::string Log(std::string_view process) const;  // logs/<process>.log
   std::string ExecutorLog(WorkerId worker) const;   // logs/executor-<k>-<i>.log
   std::string TracePart(WorkerId worker) const;     // logs/trace/<k>-<i>.jsonl
+  std::string ProfilePart(WorkerId worker) const;   // logs/profile-<k>-<i>.jsonl
   std::string FaultFolder() const { return File("logs/faults"); }
   std::string FaultStamp(int fault, WorkerId worker) const;  // fault-<fault>-<k>-<i>.json
 

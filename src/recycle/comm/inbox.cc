@@ -11,6 +11,7 @@ bool Inbox::IsClosed(const FrameKey& key) const {
 }
 
 void Inbox::Deliver(Frame frame) {
+  if (on_arrival_) on_arrival_(frame.key, frame.payload.size());
   const std::lock_guard lock(mutex_);
   ++counters_.frames;
   counters_.bytes += static_cast<std::int64_t>(frame.payload.size());

@@ -14,7 +14,9 @@
 #define RECYCLE_COMM_INBOX_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -39,6 +41,10 @@ class Inbox {
   Inbox() = default;
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
+
+  // Called in Deliver for every frame, before it can be taken. Set it before frames come.
+  using OnArrival = std::function<void(const FrameKey& key, std::size_t payload_bytes)>;
+  void SetArrivalHook(OnArrival hook) { on_arrival_ = std::move(hook); }
 
   // Puts `frame` where Take finds it, by the rules above. Never blocks for long.
   void Deliver(Frame frame);
@@ -73,6 +79,8 @@ class Inbox {
   bool IsClosed(const FrameKey& key) const;
   void Add(Frame frame);
   void PromiseLocked(Generation generation);
+
+  OnArrival on_arrival_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

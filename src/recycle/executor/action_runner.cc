@@ -7,6 +7,7 @@
 
 #include "recycle/base/check.h"
 #include "recycle/base/log.h"
+#include "recycle/executor/allocation_meter.h"
 
 namespace recycle {
 namespace {
@@ -21,8 +22,15 @@ SharedBytes ToBytes(const at::Tensor& tensor) {
 // The tensor keeps the payload alive.
 at::Tensor ToTensor(std::vector<std::byte> payload, at::IntArrayRef shape) {
   auto* owned = new std::vector<std::byte>(std::move(payload));
+  const auto bytes = static_cast<std::int64_t>(owned->size());
+  ReportHeld(owned->data(), bytes);
   return at::from_blob(
-      owned->data(), shape, [owned](void*) { delete owned; }, at::kFloat);
+      owned->data(), shape,
+      [owned, bytes](void* data) {
+        ReportHeld(data, -bytes);
+        delete owned;
+      },
+      at::kFloat);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "recycle/executor/heartbeat.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
+#include "recycle/executor/profile_writer.h"
 #include "recycle/executor/state_transfers.h"
 #include "recycle/executor/training_loop.h"
 #include "recycle/nn/allocator.h"
@@ -77,12 +78,14 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
     control.Close();
     return ExitCode::kNo;
   }
+  ProfileWriter profile(options.profile_file, clock);
   PeerNetwork network(
       NetworkOptions(options), *device,
       [&](Generation generation, WorkerId peer, const std::string& error) {
         LogWarning("the link to {} broke: {}", ToString(peer), error);
         control.Send(LinkBroken{.generation = generation, .peer = peer, .error = error});
       });
+  if (profile.on()) network.Measure(profile);
   injector.SetLinkCutter({.has_link = [&network](WorkerId peer) { return network.HasLink(peer); },
                           .cut = [&network](WorkerId peer) { network.CutLink(peer); }});
   ControlMailbox mailbox(network);
@@ -94,7 +97,7 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
   const HeartbeatThread heartbeat(options.heartbeat_interval, position, control, injector);
 
   const Status end =
-      Train(options, {control, mailbox, network, transfers, injector, position, clock});
+      Train(options, {control, mailbox, network, transfers, injector, position, profile, clock});
   const ExitCode code = ToExitCode(end);
   LogInfo("leaving with {}: {}", static_cast<int>(code), std::string(end.message()));
   if (code == ExitCode::kNo) control.Send(LastWords{.message = std::string(end.message())});

@@ -48,6 +48,7 @@ struct ExecutorOptions {
   int checkpoint_every = 0;          // iterations; 0 = never
   std::string checkpoint_folder;     // of the job
   std::string trace_file;            // a line per executed action; empty = no trace
+  std::string profile_file;          // bytes held and frames sent; empty = not measured
   std::vector<Fault> faults;         // the job's whole list; the index is the fault's name
   int all_reduce_fault_hop = 1;      // of the ring: the point all-reduce lies before it
   std::string fault_folder;          // where a fault leaves its time stamp

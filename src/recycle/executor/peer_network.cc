@@ -192,7 +192,15 @@ Status PeerNetwork::ConnectGroup(Group& group, const Resume& resume) {
 }
 
 Status PeerNetwork::Send(WorkerId to, const FrameKey& key, SharedBytes payload, SendHook hook) {
+  if (profile_ != nullptr) profile_->WriteSent(to, key, payload->size());
   return mesh_.Send(to, {generation_, key, std::move(payload)}, std::move(hook));
+}
+
+void PeerNetwork::Measure(ProfileWriter& profile) {
+  profile_ = &profile;
+  inbox_.SetArrivalHook([&profile](const FrameKey& key, std::size_t payload_bytes) {
+    profile.WriteArrived(key, payload_bytes);
+  });
 }
 
 void PeerNetwork::Interrupt(const std::string& why) {

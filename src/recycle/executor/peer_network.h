@@ -33,6 +33,7 @@
 #include "recycle/comm/mesh.h"
 #include "recycle/comm/reduce_group.h"
 #include "recycle/executor/control_mailbox.h"
+#include "recycle/executor/profile_writer.h"
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
@@ -96,6 +97,10 @@ class PeerNetwork : public Interruptible {
   void Interrupt(const std::string& why) override;
   void Rearm() override;
 
+  // From now on every frame sent and every frame that comes is written to `profile`, which must
+  // outlive this. Call it before the first Connect.
+  void Measure(ProfileWriter& profile);
+
   // Fault injection: breaks a live link as a network would.
   void CutLink(WorkerId peer) { mesh_.CutForTest(peer); }
   bool HasLink(WorkerId peer) const { return mesh_.Has(peer); }
@@ -123,6 +128,7 @@ class PeerNetwork : public Interruptible {
   const PeerNetworkOptions options_;
   const std::shared_ptr<Device> device_;
   const OnLinkBroken on_link_broken_;
+  ProfileWriter* profile_ = nullptr;
   std::function<void(int hop)> hop_hook_;
 
   std::vector<WorkerId> members_;

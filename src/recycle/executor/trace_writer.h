@@ -8,8 +8,7 @@
 // iteration, from 1. A line of an action that only makes a lost boundary tensor anew ends in
 // "rg":1.
 //
-// Appends. A file that cannot be written (a full disk) ends the trace with one log line; training
-// goes on. Belongs to the training thread.
+// Appends, as LineFile. Belongs to the training thread.
 #ifndef RECYCLE_EXECUTOR_TRACE_WRITER_H_
 #define RECYCLE_EXECUTOR_TRACE_WRITER_H_
 
@@ -17,6 +16,7 @@
 
 #include "recycle/base/clock.h"
 #include "recycle/base/ids.h"
+#include "recycle/executor/line_file.h"
 #include "recycle/plan/action.h"
 
 namespace recycle {
@@ -34,18 +34,12 @@ struct ExecutedAction {
 class TraceWriter {
  public:
   // An empty `path`: no trace.
-  explicit TraceWriter(const std::string& path);
-  ~TraceWriter();
-  TraceWriter(const TraceWriter&) = delete;
-  TraceWriter& operator=(const TraceWriter&) = delete;
+  explicit TraceWriter(const std::string& path) : file_(path, "trace") {}
 
   void Write(const ExecutedAction& executed);
 
  private:
-  void GiveUp(int error);
-
-  const std::string path_;
-  int file_ = -1;
+  LineFile file_;
 };
 
 }  // namespace recycle

@@ -62,6 +62,20 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
     }
   });
   services_.transfers.Attach(step_);
+  if (services_.profile.on()) BeginProfile();
+}
+
+void TrainingLoop::BeginProfile() {
+  meter_.emplace();
+  std::int64_t parameter_bytes = 0;
+  std::int64_t state_bytes = 0;
+  for (const ParameterState& parameter : step_.state()) {
+    const auto value = static_cast<std::int64_t>(parameter.value.size_bytes());
+    parameter_bytes += value;
+    state_bytes += value + static_cast<std::int64_t>(parameter.first.size_bytes() +
+                                                     parameter.second.size_bytes());
+  }
+  services_.profile.WriteState(parameter_bytes, state_bytes);
 }
 
 Status TrainingLoop::Run() {
@@ -284,7 +298,9 @@ Status TrainingLoop::RunAction(const Action& action) {
 
 Status TrainingLoop::Traced(const Action& action, int iteration, bool regenerated,
                             const std::function<StatusOr<ActionTimes>()>& work) {
+  const std::int64_t held = meter_ ? meter_->bytes() : 0;
   RC_ASSIGN_OR_RETURN(const ActionTimes times, work());
+  if (meter_) services_.profile.WriteHeld(action, iteration, meter_->bytes() - held);
   trace_.Write({.action = action,
                 .iteration = iteration,
                 .generation = services_.network.generation(),

@@ -23,6 +23,7 @@
 #include "recycle/base/exit_code.h"
 #include "recycle/base/status.h"
 #include "recycle/executor/action_runner.h"
+#include "recycle/executor/allocation_meter.h"
 #include "recycle/executor/boundary.h"
 #include "recycle/executor/boundary_log.h"
 #include "recycle/executor/checkpoint_writer.h"
@@ -35,6 +36,7 @@
 #include "recycle/executor/optimizer_step.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
+#include "recycle/executor/profile_writer.h"
 #include "recycle/executor/state_transfers.h"
 #include "recycle/executor/trace_writer.h"
 #include "recycle/nn/stage_model.h"
@@ -49,6 +51,7 @@ struct TrainingServices {
   StateTransfers& transfers;
   FaultInjector& injector;
   Position& position;
+  ProfileWriter& profile;
   const Clock& clock;
 };
 
@@ -84,7 +87,8 @@ class TrainingLoop {
   Status RunWholeIteration();
   Status RunAction(const Action& action);
 
-  // Runs `work` at `iteration` and writes it to the trace.
+  void BeginProfile();
+  // Runs `work` at `iteration` and writes it to the trace and the profile.
   Status Traced(const Action& action, int iteration, bool regenerated,
                 const std::function<StatusOr<ActionTimes>()>& work);
   StatusOr<ActionTimes> RunOnModel(const Action& action);
@@ -115,6 +119,7 @@ class TrainingLoop {
   MicroBatchResults results_;  // of iteration `version`
   CheckpointWriter checkpoints_;
   TraceWriter trace_;
+  std::optional<AllocationMeter> meter_;      // while a profile is written
   std::shared_ptr<const Plan> plan_;          // of whole iterations
   std::optional<Routes> routes_;              // of plan_
   const WorkerSchedule* schedule_ = nullptr;  // this worker's, in plan_
