@@ -5,11 +5,14 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "job.h"
+#include "recycle/testing/etcd_server.h"
 #include "unharmed.h"
 
 namespace recycle::testing {
@@ -133,6 +136,65 @@ TEST(Succession, AFrozenCoordinatorIsReplacedAndExitsWith75WhenItWakes) {
   ExpectWholeFiles(job, options);
 }
 
+// Three coordinators, of which one leads by a lease in the store; it is killed, and so is its
+// successor, and a worker right after the first. The dead are replaced as candidates.
+void RunWithThreeCoordinators(const std::string& store) {
+  JobOptions options =
+      ThreeByTwo(300, {"kill coordinator at F of iteration 5", "kill 1:1 at F of iteration 6",
+                       "kill coordinator at F of iteration 150"});
+  options.failure_timeout_ms = 1000;
+  options.arguments = {"--set", "launch.coordinators=3", "--set", "resilience.store=" + store};
+  Job job(options);
+  ASSERT_EQ(job.Run(), 0) << job.Output();
+  EXPECT_EQ(Leaders(job).size(), 3U) << job.Output();
+  const JobOptions reference = ThreeByTwo(300, {});
+  ExpectUnharmedResults(job, reference, 1);
+  ExpectWholeFiles(job, options);
+}
+
+TEST(Succession, OneOfThreeCoordinatorsLeadsOverAFile) { RunWithThreeCoordinators("embedded"); }
+
+class OverEtcd : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!EtcdServer::IsInstalled()) GTEST_SKIP() << EtcdServer::kMissing;
+    std::string name = (std::filesystem::temp_directory_path() / "recycle-etcd-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    server_ = std::make_unique<EtcdServer>(folder_);
+  }
+  void TearDown() override {
+    server_.reset();
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<EtcdServer> server_;
+};
+
+TEST_F(OverEtcd, OneOfThreeCoordinatorsLeads) {
+  RunWithThreeCoordinators("etcd://" + server_->endpoint());
+}
+
+// For longer than a lease: the leader leaves, nobody can follow it before the etcd is back.
+TEST_F(OverEtcd, AnEtcdThatIsAwayEndsNobodysTraining) {
+  JobOptions options = ThreeByTwo(300, {});
+  options.arguments = {"--set", "launch.coordinators=3", "--set",
+                       "resilience.store=etcd://" + server_->endpoint()};
+  Job job(options);
+  job.Start();
+  ASSERT_TRUE(job.AwaitIteration(3)) << job.Output();
+  kill(server_->pid(), SIGSTOP);
+  EXPECT_TRUE(Eventually(std::chrono::seconds(30), [&] {
+    return job.Output().find("another one leads, and left") != std::string::npos;
+  }));
+  kill(server_->pid(), SIGCONT);
+  ASSERT_EQ(job.Wait(), 0) << job.Output();
+  EXPECT_GE(Leaders(job).size(), 2U) << job.Output();
+  ExpectUnharmedResults(job, ThreeByTwo(300, {}), 0);
+  ExpectWholeFiles(job, options);
+}
+
 TEST(Succession, AShortStopChangesNothing) {
   const JobOptions options = ThreeByTwo(60, {"stop coordinator at F of iteration 5 for 0.3s"});
   Job job(options);
@@ -154,10 +216,7 @@ TEST(Succession, AStopRequestReachesTheNextCoordinator) {
 }
 
 TEST(Succession, ACoordinatorThatDiesAgainAndAgainEndsTheJob) {
-  std::vector<std::string> inject;
-  for (int death = 0; death < 6; ++death) {
-    inject.emplace_back("kill coordinator at store");
-  }
+  const std::vector<std::string> inject(6, "kill coordinator at store");
   Job job(ThreeByTwo(100000, inject));
   EXPECT_EQ(job.Run(), 4) << job.Output();
   EXPECT_NE(job.Output().find("the coordinator died 6 times within 60 s: giving up"),

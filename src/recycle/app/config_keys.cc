@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "recycle/app/config_values.h"
+#include "recycle/app/job_store.h"
 #include "recycle/plan/nearest.h"
 
 namespace recycle {
@@ -247,15 +248,23 @@ Keys ScheduleKeys() {
 
 ConfigKey StoreKey() {
   const std::string path = "resilience.store";
-  const std::string rule = "embedded (etcd://host:2379,...: not built yet)";
-  const auto read = [path, rule](const YAML::Node& value, JobConfig& /*config*/) -> Status {
+  const std::string rule = "embedded or etcd://ADDRESS:PORT,... with numeric addresses";
+  const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
     const std::string text = value.IsScalar() ? value.Scalar() : "";
-    if (text == "embedded") return OkStatus();
-    if (absl::StartsWith(text, "etcd://")) return NotBuiltYet(path, text, "embedded");
-    return BadValue(path, DescribeValue(value), rule, "embedded");
+    if (text != "embedded" && !CheckStoreName(text).ok()) {
+      return BadValue(path, DescribeValue(value), rule, "embedded");
+    }
+    config.resilience.store = text;
+    return OkStatus();
   };
   const auto write = [](const JobConfig& config) { return config.resilience.store; };
-  return {path, rule, "", "Where the coordinator keeps the membership.", "", read, write};
+  return {path,
+          rule,
+          "",
+          "Where coordinators keep what the next one needs: a file of the run folder, or an etcd.",
+          "",
+          read,
+          write};
 }
 
 // Binary units, the largest first.
@@ -363,6 +372,9 @@ Keys OtherSectionsKeys() {
                   "Agents, each standing for a host; pipelines are dealt to "
                   "them in turn."},
                  RC_FIELD(launch.agents), {1, kMostWorkersPerAxis}),
+      IntegerKey({"launch.coordinators", "",
+                  "Coordinators: one of them leads, the others take over when it is gone."},
+                 RC_FIELD(launch.coordinators), {1, 9}),
       RealKey({"launch.grace_s", "s", "Time to finish the iteration after SIGTERM or SIGINT."},
               RC_FIELD(launch.grace_s), {.least = 0, .most = 86'400}),
       RealKey({"launch.join_timeout_s", "s", "Time for all workers to join at the start."},

@@ -18,6 +18,7 @@
 #include "recycle/app/dry_run.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/job_conversion.h"
+#include "recycle/app/job_store.h"
 #include "recycle/app/leader_address.h"
 #include "recycle/app/report_error.h"
 #include "recycle/base/check.h"
@@ -25,7 +26,6 @@
 #include "recycle/data/dataset.h"
 #include "recycle/planner/planner.h"
 #include "recycle/planner/remainder.h"
-#include "recycle/store/sqlite_store.h"
 
 namespace recycle {
 namespace {
@@ -55,6 +55,30 @@ StatusOr<std::optional<Sampler>> SamplerOf(const JobConfig& config, const Prepar
   return std::optional<Sampler>(Sampler(dataset.num_train_samples(),
                                         config.parallel.data * config.batch.micro_batches,
                                         config.batch.micro_batch_size, config.train.seed));
+}
+
+// The shortest an etcd grants.
+constexpr std::chrono::seconds kShortestLease{2};
+
+// How long a leader among several may be silent before another one leads; nothing for a single one.
+std::optional<Duration> LeaseOf(const JobConfig& config) {
+  if (config.launch.coordinators == 1) return std::nullopt;
+  const std::chrono::milliseconds silence(config.resilience.failure_timeout_ms);
+  return std::max<Duration>(silence, kShortestLease);
+}
+
+// An etcd is waited for, however long: it was there when the job began.
+StatusOr<JobRecords> TakeOver(Store& store, const JobConfig& config, const std::string& launch) {
+  for (;;) {
+    const std::string id =
+        fmt::format("process {} since {:.6f}", getpid(), SystemClock().UnixSeconds());
+    StatusOr<JobRecords> records = JobRecords::TakeOver(
+        store, {.id = id, .launch = launch, .lease = LeaseOf(config)}, SystemClock());
+    const bool may_wait =
+        absl::IsUnavailable(records.status()) && config.resilience.store != "embedded";
+    if (!may_wait) return records;
+    LogWarning("{}; trying again", std::string(records.status().message()));
+  }
 }
 
 // What the core has to know of earlier coordinators; nothing if none has stored a generation.
@@ -127,12 +151,8 @@ StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(
   RC_RETURN_IF_ERROR(options.Validate());
   RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, ReadCorpusFile(folder));
   RC_ASSIGN_OR_RETURN(std::optional<Sampler> sampler, SamplerOf(config, corpus));
-  RC_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, SqliteStore::Open(folder.Store()));
-  RC_ASSIGN_OR_RETURN(
-      JobRecords records,
-      JobRecords::TakeOver(*store,
-                           {.id = fmt::format("process {}", getpid()), .launch = arguments.launch},
-                           SystemClock().Now()));
+  RC_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, OpenStore(config, folder));
+  RC_ASSIGN_OR_RETURN(JobRecords records, TakeOver(*store, config, arguments.launch));
   RC_ASSIGN_OR_RETURN(RunHistory history, RunHistory::Read(folder));
   options.last_generation = records.last_generation().value();
   if (arguments.resume_from > 0) options.checkpoints = true;
@@ -184,15 +204,21 @@ ExitCode CoordinatorProcess::Run() {
     end_ = records_.end();
     if (records_.inherited()) leaving_ = records_.inherited()->members;
   } else if (!Lead()) {
-    LogWarning("another coordinator leads: this one leaves");
-    return ExitCode::kFenced;
+    return LeaveFenced();
   }
   const bool in_order = end_->how == EndJob::How::kDone || end_->how == EndJob::How::kStopped;
-  if (in_order) AwaitExits();  // else nobody was told to leave, and the launcher ends them
+  // Else nobody was told to leave, and the launcher ends them.
+  if (in_order && !AwaitExits()) return LeaveFenced();
   if (committer_) committer_->Finish();
+  if (in_order && !Tick()) return LeaveFenced();
   RecordCheckpoints();
   const bool every_fault_fired = recorder_.JobOver(*end_, CountTraffic());
   return CodeOf(*end_, every_fault_fired);
+}
+
+ExitCode CoordinatorProcess::LeaveFenced() {
+  LogWarning("another coordinator leads: this one leaves");
+  return ExitCode::kFenced;
 }
 
 bool CoordinatorProcess::Lead() {
@@ -276,8 +302,10 @@ void CoordinatorProcess::Commit() {
     lost_term_ = true;
     return;
   }
-  const bool may_wait = stored_at < committing_->since + std::chrono::milliseconds(
-                                                             config_.resilience.failure_timeout_ms);
+  // A store of this machine alone that stays out of order: its disk is full, or broken.
+  const bool is_own = config_.resilience.store == "embedded" && config_.launch.coordinators == 1;
+  const std::chrono::milliseconds patience(config_.resilience.failure_timeout_ms);
+  const bool may_wait = !is_own || stored_at < committing_->since + patience;
   if (!stored.ok() && may_wait) {
     LogWarning("{}; trying again", std::string(stored.message()));
     committing_->next_attempt = stored_at + kStoreRetry;
@@ -380,7 +408,7 @@ JobRecorder::Traffic CoordinatorProcess::CountTraffic() const {
   return traffic;
 }
 
-void CoordinatorProcess::AwaitExits() {
+bool CoordinatorProcess::AwaitExits() {
   const TimePoint deadline = clock_.Now() + kLeaveTimeout;
   const auto all_left = [&] {
     return std::all_of(leaving_.begin(), leaving_.end(),
@@ -388,8 +416,10 @@ void CoordinatorProcess::AwaitExits() {
   };
   while (!all_left() && clock_.Now() < deadline) {
     Wait(deadline);
+    if (clock_.Now() >= next_tick_ && !Tick()) return false;
     HandleEvents();
   }
+  return true;
 }
 
 // Nobody trains meanwhile: the disk may take its time.

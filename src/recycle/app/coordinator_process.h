@@ -94,7 +94,9 @@ class CoordinatorProcess {
   // What the process itself remembers of an event, beside the core.
   void Note(const Event& event);
   JobRecorder::Traffic CountTraffic() const;
-  void AwaitExits();
+  // False: another coordinator leads.
+  bool AwaitExits();
+  ExitCode LeaveFenced();
   void Choose(const ChooseCheckpoint& question);
   void Start(const StartWorker& start);
   void GoOnFrom(const AnnounceRestored& restored);

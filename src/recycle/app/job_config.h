@@ -111,6 +111,7 @@ struct JobConfig {
 
   struct Launch {
     int agents = 1;
+    int coordinators = 1;
     double grace_s = 30;
     double join_timeout_s = 30;
     bool operator==(const Launch&) const = default;

@@ -198,6 +198,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"log_bytes", "resilience.log_bytes=1 GB",
                 "an integer of 0 or more, alone or with KiB, MiB or GiB"},
         Refused{"agents", "launch.agents=4", "the nearest valid choice is 3"},
+        Refused{"store", "resilience.store=etcd://somewhere:2379",
+                "it must be embedded or etcd://ADDRESS:PORT,... with numeric addresses"},
         Refused{"fault_target", "inject=[\"kill 5:1 at F\"]", "5:1"},
         Refused{"fault_hint", "inject=[\"kill 5:1 at F\"]", "--no-inject"}),
     NameOf);
@@ -209,7 +211,6 @@ INSTANTIATE_TEST_SUITE_P(
                               absl::StatusCode::kUnimplemented},
                       Unbuilt("reproducible", "train.reproducible=true", "false"),
                       Unbuilt("snapshots", "resilience.snapshot_every=1", "auto"),
-                      Unbuilt("etcd", "resilience.store=etcd://10.0.0.1:2379", "embedded"),
                       Unbuilt("cuda", "device.kind=cuda", "cpu"),
                       Unbuilt("paced", "device.kind={paced: {profile: p.json}}", "cpu"),
                       Unbuilt("tensor", "parallel.tensor=2", "1"),

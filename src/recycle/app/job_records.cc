@@ -11,8 +11,10 @@ constexpr char kEndKey[] = "end";
 
 }  // namespace
 
-StatusOr<JobRecords> JobRecords::TakeOver(Store& store, const Leader& leader, TimePoint now) {
-  RC_ASSIGN_OR_RETURN(const Leadership leadership, Leadership::TakeOver(store, leader.id));
+StatusOr<JobRecords> JobRecords::TakeOver(Store& store, const Leader& leader, const Clock& clock) {
+  RC_ASSIGN_OR_RETURN(const Leadership leadership,
+                      leader.lease ? Leadership::Campaign(store, leader.id, *leader.lease)
+                                   : Leadership::TakeOver(store, leader.id));
   JobRecords records(store, leadership, leader.launch);
   RC_ASSIGN_OR_RETURN(const auto last, records.Read(kLaunchKey, records.launch_version_));
   records.is_first_ = !last || last->launch != leader.launch;
@@ -20,7 +22,7 @@ StatusOr<JobRecords> JobRecords::TakeOver(Store& store, const Leader& leader, Ti
   RC_ASSIGN_OR_RETURN(const auto generation,
                       records.Read(kGenerationKey, records.generation_version_));
   if (generation) {
-    RC_ASSIGN_OR_RETURN(GenerationRecord record, RecordFromJson(generation->text, now));
+    RC_ASSIGN_OR_RETURN(GenerationRecord record, RecordFromJson(generation->text, clock.Now()));
     records.last_generation_ = record.generation;
     if (generation->launch == leader.launch) records.inherited_ = std::move(record);
   }

@@ -3,7 +3,7 @@
 // them.
 //
 //   RC_ASSIGN_OR_RETURN(JobRecords records,
-//                       JobRecords::TakeOver(*store, {"process 71", launch}, now));
+//                       JobRecords::TakeOver(*store, {"process 71", launch}, clock));
 //   records.inherited();                       // the newest record, if there is one
 //   Status stored = records.Put(record, now);  // kAborted: another coordinator leads
 //
@@ -29,10 +29,12 @@ class JobRecords {
   struct Leader {
     std::string id;      // for people
     std::string launch;  // names this start of the job: what earlier starts have left is over
+    // There are others who would lead: it waits for its turn, and leads by a lease of this length.
+    std::optional<Duration> lease = std::nullopt;
   };
   // Begins a term. `store` must outlive the object. Errors: the store's; kDataLoss: a record that
   // makes no sense.
-  static StatusOr<JobRecords> TakeOver(Store& store, const Leader& leader, TimePoint now);
+  static StatusOr<JobRecords> TakeOver(Store& store, const Leader& leader, const Clock& clock);
 
   std::int64_t term() const { return leadership_.term(); }
   // Has no other coordinator led this launch before?

@@ -23,6 +23,7 @@
 #include "recycle/app/dry_run.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/fault_ledger.h"
+#include "recycle/app/job_store.h"
 #include "recycle/app/launcher_link.h"
 #include "recycle/app/report_error.h"
 #include "recycle/base/check.h"
@@ -170,7 +171,8 @@ StatusOr<int> Launcher::Run() {
   signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
   RC_CHECK(signals_ >= 0) << "signalfd: errno " << errno;
   terminal_.Print(progress_.Headline());
-  RC_RETURN_IF_ERROR(StartCoordinator());
+  RC_RETURN_IF_ERROR(ProbeStore(config_, folder_));
+  RC_RETURN_IF_ERROR(FillCoordinators());
   RC_RETURN_IF_ERROR(Loop());
   KillAll();
   return ExitCodeNow();
@@ -262,7 +264,7 @@ Status Launcher::ReadCoordinators(const std::vector<pollfd>& ready) {
       coordinator.last_heard = clock_.Now();
       coordinator.lines.Feed({buffer, static_cast<std::size_t>(count)},
                              [&](const std::string& line) {
-                               if (status.ok()) status = OnCoordinatorLine(line);
+                               if (status.ok()) status = OnCoordinatorLine(coordinator, line);
                              });
     } else if (count == 0 || errno != EINTR) {
       close(coordinator.socket);
@@ -273,35 +275,46 @@ Status Launcher::ReadCoordinators(const std::vector<pollfd>& ready) {
 }
 
 Status Launcher::WatchCoordinator() {
-  if (successor_due_) return ReplaceCoordinator();
-  if (job_over_ || !agents_started_ || coordinators_.empty()) return OkStatus();
+  RC_RETURN_IF_ERROR(FillCoordinators());
+  if (!IsWatched()) return OkStatus();
   const Coordinator& newest = coordinators_.back();
   const std::chrono::milliseconds patience(config_.resilience.failure_timeout_ms);
   if (clock_.Now() < newest.last_heard + patience) return OkStatus();
   terminal_.Print(fmt::format(
       "the coordinator (pid {}) gives no sign of life: another one takes over", newest.pid));
-  return ReplaceCoordinator();
+  return StartCoordinator();
 }
 
-Status Launcher::ReplaceCoordinator() {
-  successor_due_ = false;
-  return StartCoordinator();
+// With several, the store's lease tells. One that waits for an etcd has nothing to say.
+bool Launcher::IsWatched() const {
+  if (config_.launch.coordinators > 1 || !agents_started_ || job_over_) return false;
+  if (coordinators_.empty()) return false;
+  return coordinators_.back().leads || config_.resilience.store == "embedded";
+}
+
+Status Launcher::FillCoordinators() {
+  while (!coordinator_status_ && std::ssize(coordinators_) < config_.launch.coordinators) {
+    RC_RETURN_IF_ERROR(StartCoordinator());
+  }
+  return OkStatus();
 }
 
 std::optional<TimePoint> Launcher::NextDeadline() const {
   std::optional<TimePoint> deadline = grace_over_;
-  if (job_over_ || !agents_started_ || coordinators_.empty()) return deadline;
+  if (!IsWatched()) return deadline;
   const TimePoint silent = coordinators_.back().last_heard +
                            std::chrono::milliseconds(config_.resilience.failure_timeout_ms);
   return deadline ? std::min(*deadline, silent) : silent;
 }
 
-Status Launcher::OnCoordinatorLine(const std::string& line) {
+Status Launcher::OnCoordinatorLine(Coordinator& coordinator, const std::string& line) {
   const Json message = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   RC_CHECK(!message.is_discarded()) << "the coordinator said '" << line << "'";
   const std::string kind = message.at("kind");
   const Json& body = message.at("line");
-  if (kind == "address" && !agents_started_) {
+  if (kind == "address") {
+    coordinator.leads = true;
+    if (agents_started_) return OkStatus();
     agents_started_ = true;
     return StartAgents();
   }
@@ -380,11 +393,11 @@ void Launcher::OnCoordinatorEnded(const Coordinator& coordinator, int wait_statu
   if (left) {
     terminal_.Print(fmt::format(
         "the coordinator with pid {} found that another one leads, and left", coordinator.pid));
-    successor_due_ = coordinators_.empty();
     return;
   }
-  // Its own decision, or so far into the end of the job that there is nothing to take over.
-  if (!WIFSIGNALED(wait_status) || job_over_) {
+  // Its own decision, or so far into the end of the job that there is nothing to take over; not
+  // that of one that waits for its turn.
+  if ((!WIFSIGNALED(wait_status) || job_over_) && (coordinator.leads || !agents_started_)) {
     coordinator_status_ = wait_status;
     return;
   }
@@ -398,8 +411,9 @@ void Launcher::OnCoordinatorEnded(const Coordinator& coordinator, int wait_statu
     return;
   }
   terminal_.Print(
-      fmt::format("the coordinator died ({}): another one takes over, training goes on", how));
-  successor_due_ = coordinators_.empty();
+      coordinator.leads
+          ? fmt::format("the coordinator died ({}): another one takes over, training goes on", how)
+          : fmt::format("a coordinator that waited for its turn ended ({})", how));
 }
 
 void Launcher::KillAll() {

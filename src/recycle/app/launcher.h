@@ -63,19 +63,21 @@ class Launcher {
     int socket = -1;  // -1 once it is closed
     LineSplitter lines;
     TimePoint last_heard;
+    bool leads = false;  // it has sent its address
   };
 
   Status StartCoordinator();
   Status StartAgents();
   Status Loop();
   Status ReadCoordinators(const std::vector<pollfd>& ready);
-  Status OnCoordinatorLine(const std::string& line);
+  Status OnCoordinatorLine(Coordinator& coordinator, const std::string& line);
   void OnSignal(int number);
   void OnChildrenEnded();
   void OnCoordinatorEnded(const Coordinator& coordinator, int wait_status);
-  // A successor for a coordinator that has died or is silent.
-  Status ReplaceCoordinator();
+  // Replaces coordinators that have died, and a single one that is silent.
   Status WatchCoordinator();
+  bool IsWatched() const;
+  Status FillCoordinators();
   std::optional<TimePoint> NextDeadline() const;
   void KillAll();
   int ExitCodeNow() const;
@@ -90,8 +92,7 @@ class Launcher {
   int signals_ = -1;                     // signalfd
   std::list<Coordinator> coordinators_;  // running; the newest one is the last
   bool agents_started_ = false;
-  bool job_over_ = false;  // a coordinator has sent the summary
-  bool successor_due_ = false;
+  bool job_over_ = false;                  // a coordinator has sent the summary
   std::vector<TimePoint> deaths_;          // of coordinators, within the window
   std::vector<Child> children_;            // agents that run
   std::optional<int> coordinator_status_;  // wait status of the one that ended the job

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "recycle/base/clock.h"
 #include "recycle/base/status.h"
 #include "recycle/store/store.h"
 
@@ -23,13 +24,20 @@ class Leadership {
   // Errors: the store's.
   static StatusOr<Leadership> TakeOver(Store& store, const std::string& id);
 
+  // Waits until nobody holds the lead, holds it by a lease of `ttl`, and begins the next term.
+  // Several may campaign; one of them leads. Errors: the store's, if it cannot be reached at first;
+  // later outages are waited out.
+  static StatusOr<Leadership> Campaign(Store& store, const std::string& id, Duration ttl);
+
   std::int64_t term() const { return term_; }
 
   // Store::CompareAndSet that only the leader of this term can make. kAborted: the key is at
   // another version, or the term is over (Prove tells).
   Status Write(const std::string& key, std::int64_t expected_version, const std::string& value);
 
-  // Does this term still last? kAborted if not; the store's errors if it does not say.
+  // Does this term still last? Keeps the lease alive, if there is one. kAborted if not, or if the
+  // lease may be over, for the store has not answered for as long: somebody else may lead at any
+  // moment. Before that, and without a lease, the store's errors.
   Status Prove();
 
  private:
@@ -37,6 +45,9 @@ class Leadership {
 
   Store* store_;
   std::int64_t term_;
+  Store::Lease lease_ = 0;  // 0: nobody else campaigns
+  Duration ttl_{};          // of the lease
+  TimePoint kept_alive_;    // when it was asked for last with success
 };
 
 }  // namespace recycle

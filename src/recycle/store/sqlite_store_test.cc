@@ -33,9 +33,11 @@ TEST_F(SqliteStoreTest, ComparesSetsAndKeepsValuesAfterReopening) {
   {
     const auto store = Open();
     EXPECT_FALSE(store->Get("record").value().has_value());
-    EXPECT_TRUE(store->CompareAndSet({"record", 0, "first"}).ok());
-    EXPECT_TRUE(store->CompareAndSet({"record", 1, bytes}).ok());
-    EXPECT_TRUE(store->CompareAndSet({"other", 0, ""}).ok());
+    EXPECT_TRUE(
+        store->CompareAndSet({.key = "record", .expected_version = 0, .value = "first"}).ok());
+    EXPECT_TRUE(
+        store->CompareAndSet({.key = "record", .expected_version = 1, .value = bytes}).ok());
+    EXPECT_TRUE(store->CompareAndSet({.key = "other", .expected_version = 0, .value = ""}).ok());
   }
   const auto store = Open();
   const auto entry = store->Get("record").value();
@@ -48,14 +50,20 @@ TEST_F(SqliteStoreTest, ComparesSetsAndKeepsValuesAfterReopening) {
 TEST_F(SqliteStoreTest, TheOneWhoIsLateLosesAndLearnsTheVersion) {
   const auto leader = Open();
   const auto zombie = Open();
-  ASSERT_TRUE(zombie->CompareAndSet({"record", 0, "by the zombie"}).ok());
-  ASSERT_TRUE(leader->CompareAndSet({"record", 1, "by the leader"}).ok());
+  ASSERT_TRUE(
+      zombie->CompareAndSet({.key = "record", .expected_version = 0, .value = "by the zombie"})
+          .ok());
+  ASSERT_TRUE(
+      leader->CompareAndSet({.key = "record", .expected_version = 1, .value = "by the leader"})
+          .ok());
   for (const std::int64_t expected : {0, 1, 7}) {
-    const Status late = zombie->CompareAndSet({"record", expected, "late"});
+    const Status late =
+        zombie->CompareAndSet({.key = "record", .expected_version = expected, .value = "late"});
     EXPECT_EQ(late.code(), StatusCode::kAborted);
     EXPECT_THAT(std::string(late.message()), HasSubstr("record is at version 2, not"));
   }
-  EXPECT_EQ(zombie->CompareAndSet({"missing", 3, "x"}).code(), StatusCode::kAborted);
+  EXPECT_EQ(zombie->CompareAndSet({.key = "missing", .expected_version = 3, .value = "x"}).code(),
+            StatusCode::kAborted);
   EXPECT_EQ(leader->Get("record").value()->value, "by the leader");
 }
 
@@ -67,8 +75,9 @@ TEST_F(SqliteStoreTest, RacingConnectionsLoseNoUpdate) {
     for (int done = 0; done < kIncrements;) {
       const auto entry = store->Get("counter").value();
       const int value = entry ? std::stoi(entry->value) : 0;
-      const Status stored =
-          store->CompareAndSet({"counter", entry ? entry->version : 0, std::to_string(value + 1)});
+      const Status stored = store->CompareAndSet({.key = "counter",
+                                                  .expected_version = entry ? entry->version : 0,
+                                                  .value = std::to_string(value + 1)});
       if (stored.ok()) {
         ++done;
       } else {
