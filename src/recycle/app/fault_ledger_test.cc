@@ -28,6 +28,7 @@ class FaultLedgerTest : public ::testing::Test {
 
   FaultLedger Ledger(const std::vector<std::string>& texts) const {
     std::vector<Fault> faults;
+    faults.reserve(texts.size());
     for (const std::string& text : texts) faults.push_back(*ParseFault(text));
     return {faults, folder_, [](WorkerId worker) { return worker.pipeline.value() % 2; }};
   }

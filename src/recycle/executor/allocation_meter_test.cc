@@ -1,5 +1,6 @@
 #include "recycle/executor/allocation_meter.h"
 
+#include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
