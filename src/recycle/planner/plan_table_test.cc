@@ -100,7 +100,7 @@ TEST(PlanTableTest, RefusesWhatItWasNotMadeFor) {
 
 TEST(PlanTableTest, RefusesDamagedFiles) {
   const std::string json = PlanTable::Make(MakeRequest(3, 2, 4), 2)->ToJson();
-  const auto error = [](std::string text) {
+  const auto error = [](const std::string& text) {
     return std::string(PlanTable::FromJson(text).status().message());
   };
   const auto with = [&](std::string_view from, std::string_view to) {

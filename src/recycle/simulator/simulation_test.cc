@@ -289,7 +289,8 @@ TEST(OobleckTest, TemplatesAreTheBestOfAllSpreads) {
       if (p == sizes.size()) return left == 0 ? worst : 1e9;
       double least = 1e9;
       for (int nb = 0; nb <= left; ++nb) {
-        const double stage_s = (kLayers + sizes[p] - 1) / sizes[p];
+        const int stage_layers = (kLayers + sizes[p] - 1) / sizes[p];
+        const double stage_s = stage_layers;
         const double own = nb == 0 ? 0 : (nb + sizes[p] - 1) * stage_s;
         least = std::min(least, best(p + 1, left - nb, std::max(worst, own)));
       }
