@@ -1,6 +1,3 @@
-# Every module's own tests: what CI builds with sanitizers.
-add_custom_target(module_tests)
-
 # recycle_module(NAME [TORCH] [DEPS targets...])
 #
 # Makes the library recycle_NAME out of every *.cc in the current folder, and the test binary
@@ -30,7 +27,6 @@ function(recycle_module NAME)
   endif()
   if(tests)
     recycle_test(${NAME}_test ${torch} SOURCES ${tests} DEPS recycle_${NAME} ${ARG_TEST_DEPS})
-    add_dependencies(module_tests ${NAME}_test)
   endif()
 endfunction()
 
