@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -23,6 +22,7 @@
 #include "recycle/app/event_writer.h"
 #include "recycle/app/job_config.h"
 #include "recycle/app/report_error.h"
+#include "recycle/app/run_folder.h"
 #include "recycle/base/clock.h"
 #include "recycle/base/exit_code.h"
 
@@ -300,11 +300,7 @@ StatusOr<std::string> MakeFolder(const std::string& wanted) {
     }
     return std::filesystem::absolute(wanted).string();
   }
-  std::string pattern = (std::filesystem::temp_directory_path() / "recycle-chaos-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) {
-    return absl::PermissionDeniedError(fmt::format("no folder {} can be made", pattern));
-  }
-  return pattern;
+  return MakeTemporaryFolder("chaos");
 }
 
 StatusOr<ExitCode> CheckAndRun(const ChaosArguments& arguments) {

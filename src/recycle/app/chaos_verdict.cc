@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 #include "recycle/app/event_writer.h"
 
@@ -12,17 +11,6 @@ namespace recycle {
 namespace {
 
 constexpr double kTolerance = 1e-5;
-
-// The complete lines of a file of JSON objects.
-std::vector<Json> Lines(const std::string& path) {
-  std::vector<Json> lines;
-  std::ifstream file(path);
-  for (std::string text; std::getline(file, text);) {
-    Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (line.is_object()) lines.push_back(std::move(line));
-  }
-  return lines;
-}
 
 bool Agree(double loss, double reference) {
   return std::abs(loss - reference) <= kTolerance * std::abs(reference);
@@ -32,15 +20,15 @@ bool Agree(double loss, double reference) {
 
 ChaosEvidence ReadEvidence(const std::string& root) {
   ChaosEvidence evidence;
-  for (const Json& line : Lines(root + "/metrics.jsonl")) {
+  for (const Json& line : ReadLines(root + "/metrics.jsonl")) {
     evidence.losses[line.value("iteration", 0)] = line.value("loss", std::nan(""));
   }
-  for (const Json& line : Lines(root + "/samples.jsonl")) {
+  for (const Json& line : ReadLines(root + "/samples.jsonl")) {
     std::vector<std::int64_t>& samples = evidence.samples[line.value("iteration", 0)];
     for (const Json& sample : line.value("samples", Json::array())) samples.push_back(sample);
   }
   for (auto& [iteration, samples] : evidence.samples) std::sort(samples.begin(), samples.end());
-  for (const Json& line : Lines(root + "/events.jsonl")) {
+  for (const Json& line : ReadLines(root + "/events.jsonl")) {
     if (line.value("event", "") == "fault_injected") evidence.fired.insert(line.value("fault", ""));
   }
   return evidence;

@@ -50,14 +50,20 @@ void AddSetOption(CLI::App& command, std::vector<std::string>& overrides) {
       ->allow_extra_args(false);
 }
 
+// Of the commands that run a job.
+void AddJobOptions(CLI::App& command, std::string& config_path,
+                   std::vector<std::string>& overrides) {
+  command.add_option("job", config_path, "The job's YAML file (docs/CONFIG.md)")
+      ->type_name("FILE")
+      ->required();
+  AddSetOption(command, overrides);
+}
+
 void AddTrain(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
   CLI::App* train = app.add_subcommand("train", "Train the job of a YAML file on this machine");
   train->footer(kTrainFooter);
   TrainArguments& arguments = call.train;
-  train->add_option("job", arguments.config_path, "The job's YAML file (docs/CONFIG.md)")
-      ->type_name("FILE")
-      ->required();
-  AddSetOption(*train, arguments.overrides);
+  AddJobOptions(*train, arguments.config_path, arguments.overrides);
   CLI::Option* run_dir =
       train
           ->add_option("--run-dir", arguments.run_dir,
@@ -85,10 +91,7 @@ void AddProfile(CLI::App& app, const CommandHandlers& handlers, Invocation& call
   CLI::App* profile =
       app.add_subcommand("profile", "Run a job for a while and measure what its parts cost");
   ProfileArguments& arguments = call.profile;
-  profile->add_option("job", arguments.config_path, "The job's YAML file (docs/CONFIG.md)")
-      ->type_name("FILE")
-      ->required();
-  AddSetOption(*profile, arguments.overrides);
+  AddJobOptions(*profile, arguments.config_path, arguments.overrides);
   profile->add_option("--iterations", arguments.iterations, "How many to run (100)")
       ->type_name("N")
       ->check(CLI::Range(kLeastProfileIterations, 1'000'000));
@@ -152,10 +155,7 @@ void AddChaos(CLI::App& app, const CommandHandlers& handlers, Invocation& call) 
   CLI::App* chaos =
       app.add_subcommand("chaos", "Train under random faults and compare with the unharmed run");
   ChaosArguments& arguments = call.chaos;
-  chaos->add_option("job", arguments.config_path, "The job's YAML file (docs/CONFIG.md)")
-      ->type_name("FILE")
-      ->required();
-  AddSetOption(*chaos, arguments.overrides);
+  AddJobOptions(*chaos, arguments.config_path, arguments.overrides);
   chaos->add_option("--trials", arguments.trials, "How many trials (20); a run holds several")
       ->type_name("N")
       ->check(CLI::PositiveNumber);

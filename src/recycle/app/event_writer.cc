@@ -57,6 +57,16 @@ int LineFile::TryAppend(std::string_view text) {
   return error;
 }
 
+std::vector<Json> ReadLines(const std::string& path) {
+  std::vector<Json> lines;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (line.is_object()) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 Status DropLinesAfter(const std::string& path, int iteration) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return OkStatus();

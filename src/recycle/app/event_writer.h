@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
@@ -46,6 +47,10 @@ class LineFile {
   std::int64_t lost_ = 0;         // in all
   std::int64_t lost_in_row_ = 0;  // since the last line that was written
 };
+
+// The objects of a file of JSON lines, without a last one that is cut off; none if there is no
+// file.
+std::vector<Json> ReadLines(const std::string& path);
 
 // Cuts a file of JSON lines off before the first one whose "iteration" is above `iteration`, or
 // that is no such line. Nothing if there is no file. Error: kPermissionDenied.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <system_error>
 #include <utility>
@@ -44,12 +43,8 @@ Json Names(const std::vector<WorkerId>& workers) {
 // When the faults happened that a run before this start has told of.
 std::set<double> FaultsIn(const std::string& events) {
   std::set<double> times;
-  std::ifstream file(events);
-  for (std::string line; std::getline(file, line);) {
-    const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (event.is_object() && event.value("event", "") == "fault_injected") {
-      times.insert(event.value("time", 0.0));
-    }
+  for (const Json& event : ReadLines(events)) {
+    if (event.value("event", "") == "fault_injected") times.insert(event.value("time", 0.0));
   }
   return times;
 }

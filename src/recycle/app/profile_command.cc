@@ -4,13 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "recycle/app/commands.h"
 #include "recycle/app/dry_run.h"
@@ -26,8 +22,6 @@
 
 namespace recycle {
 namespace {
-
-namespace fs = std::filesystem;
 
 // While it lives, what goes to standard output goes to standard error.
 class StandardOutputAside {
@@ -48,17 +42,6 @@ class StandardOutputAside {
   const int saved_;
 };
 
-StatusOr<std::string> MakeTemporaryFolder() {
-  std::error_code error;
-  std::string path = (fs::temp_directory_path(error) / "recycle-profile-XXXXXX").string();
-  if (error || mkdtemp(path.data()) == nullptr) {
-    return absl::PermissionDeniedError(
-        fmt::format("no temporary folder '{}': {}; name one with --run-dir", path,
-                    error ? error.message() : std::strerror(errno)));
-  }
-  return path;
-}
-
 // The job's keys, and those that a profile decides.
 std::vector<std::string> Overrides(const ProfileArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
@@ -68,16 +51,6 @@ std::vector<std::string> Overrides(const ProfileArguments& arguments) {
     overrides.emplace_back(decided);
   }
   return overrides;
-}
-
-std::vector<WorkerId> PlacesOf(const JobConfig& config) {
-  std::vector<WorkerId> places;
-  for (int k = 0; k < config.parallel.data; ++k) {
-    for (int i = 0; i < config.parallel.pipeline; ++i) {
-      places.push_back({PipelineId(k), StageId(i)});
-    }
-  }
-  return places;
 }
 
 Status CheckUndisturbed(const RunFolder& folder) {
@@ -101,10 +74,12 @@ Status Report(const ProfileArguments& arguments, const JobConfig& config,
               const std::string& run_dir) {
   RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(run_dir));
   RC_RETURN_IF_ERROR(CheckUndisturbed(folder));
-  RC_ASSIGN_OR_RETURN(const ProfileSamples samples, ReadProfileSamples(folder, PlacesOf(config)));
-  RC_ASSIGN_OR_RETURN(const ProfileReport report,
-                      MakeProfileReport(samples, ParallelismOf(config).num_stages(),
-                                        WarmUpIterations(arguments.iterations)));
+  const Parallelism parallel = ParallelismOf(config);
+  RC_ASSIGN_OR_RETURN(const ProfileSamples samples,
+                      ReadProfileSamples(folder, LiveWorkers(parallel, /*failed=*/{})));
+  RC_ASSIGN_OR_RETURN(
+      const ProfileReport report,
+      MakeProfileReport(samples, parallel.num_stages(), WarmUpIterations(arguments.iterations)));
   RC_ASSIGN_OR_RETURN(const CostProfile costs, CostsOf(report));
   RC_ASSIGN_OR_RETURN(const double planned_ms, PlannedMs(config, costs));
   const std::string json = ProfileAsJson(report, costs, planned_ms);
@@ -123,7 +98,7 @@ StatusOr<int> Profile(const ProfileArguments& arguments) {
   RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(arguments.config_path, overrides));
   std::string run_dir = arguments.run_dir;
   if (run_dir.empty()) {
-    RC_ASSIGN_OR_RETURN(run_dir, MakeTemporaryFolder());
+    RC_ASSIGN_OR_RETURN(run_dir, MakeTemporaryFolder("profile"));
   }
   TrainArguments train;
   train.config_path = arguments.config_path;
@@ -136,7 +111,7 @@ StatusOr<int> Profile(const ProfileArguments& arguments) {
   }
   if (code != static_cast<int>(ExitCode::kDone)) return code;
   RC_RETURN_IF_ERROR(Report(arguments, config, run_dir));
-  if (arguments.run_dir.empty()) fs::remove_all(run_dir);
+  if (arguments.run_dir.empty()) std::filesystem::remove_all(run_dir);
   return code;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -146,6 +147,18 @@ std::string RunFolder::ProfilePart(WorkerId worker) const {
 std::string RunFolder::FaultStamp(int fault, WorkerId worker) const {
   return File(fmt::format("logs/faults/fault-{}-{}-{}.json", fault, worker.pipeline.value(),
                           worker.stage.value()));
+}
+
+StatusOr<std::string> MakeTemporaryFolder(std::string_view command) {
+  std::error_code error;
+  std::string path =
+      (fs::temp_directory_path(error) / fmt::format("recycle-{}-XXXXXX", command)).string();
+  if (error || mkdtemp(path.data()) == nullptr) {
+    return absl::PermissionDeniedError(
+        fmt::format("no temporary folder '{}': {}; name one with --run-dir", path,
+                    error ? error.message() : std::strerror(errno)));
+  }
+  return path;
 }
 
 }  // namespace recycle

@@ -66,6 +66,10 @@ class RunFolder {
   bool made_root_ = false;
 };
 
+// Makes a new folder for the runs of `command` among the temporary files: recycle-<command>-<random>.
+// Error: kPermissionDenied.
+StatusOr<std::string> MakeTemporaryFolder(std::string_view command);
+
 }  // namespace recycle
 
 #endif  // RECYCLE_APP_RUN_FOLDER_H_
