@@ -66,8 +66,8 @@ class RunFolder {
   bool made_root_ = false;
 };
 
-// Makes a new folder for the runs of `command` among the temporary files: recycle-<command>-<random>.
-// Error: kPermissionDenied.
+// Makes a new folder for the runs of `command` among the temporary files:
+// recycle-<command>-<random>. Error: kPermissionDenied.
 StatusOr<std::string> MakeTemporaryFolder(std::string_view command);
 
 }  // namespace recycle
