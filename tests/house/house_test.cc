@@ -196,6 +196,35 @@ TEST(House, NothingIsLeftOpen) {
   }
 }
 
+// Sources of a module are compiled together: one's private function could hide another's, or win a
+// call meant for it.
+TEST(House, PrivateNamesDifferWithinAModule) {
+  // A definition at the beginning of a line: a type, then a name and "(" (or a constant).
+  const std::regex definition(
+      R"(^(?!TEST|INSTANTIATE|return\b)[A-Za-z][\w:<>,&* \[\]]*[ &*>](\w+)\()"
+      R"(|^constexpr [\w:<>]+ (k\w+))",
+      std::regex::ECMAScript | std::regex::multiline);
+  std::map<std::string, std::string> owners;  // "folder name" -> file
+  for (const SourceFile& file : ReadSources(kRoot, "src/recycle")) {
+    if (file.path.extension() != ".cc" || file.path.stem().string().ends_with("_main")) continue;
+    const std::string scope =
+        file.path.parent_path().string() + (IsTest(file.path) ? " test " : " ");
+    constexpr std::string_view kOpen = "\nnamespace {\n";
+    for (std::size_t begin = file.code.find(kOpen); begin != std::string::npos;
+         begin = file.code.find(kOpen, begin + 1)) {
+      const std::size_t end = file.code.find("\n}  ", begin);
+      const std::string text = file.code.substr(begin, end - begin);
+      for (std::sregex_iterator at(text.begin(), text.end(), definition), none; at != none; ++at) {
+        const std::string name = (*at)[1].str() + (*at)[2].str();
+        const auto [owner, is_new] = owners.try_emplace(scope + name, file.path.string());
+        EXPECT_TRUE(is_new || owner->second == file.path.string())
+            << file.path << " and " << owner->second << " each have a private " << name;
+      }
+    }
+  }
+  EXPECT_GT(owners.size(), 500U) << "the definitions are not found";
+}
+
 TEST(House, NeighboursHaveOneStem) {
   std::set<std::string> headers;
   const std::vector<SourceFile> files = ReadSources(kRoot, "src/recycle");

@@ -31,7 +31,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr std::chrono::milliseconds kPollInterval{10};
+constexpr std::chrono::milliseconds kChildPollInterval{10};
 constexpr std::chrono::seconds kOrphanPatience{5};
 // A run may take this long, and this many times as long as the unharmed one.
 constexpr Seconds kRunPatience{60};
@@ -53,7 +53,7 @@ bool AwaitFor(Seconds patience, const Done& done) {
   const auto end = SystemClock().Now() + patience;
   while (!done()) {
     if (SystemClock().Now() > end) return false;
-    std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(kChildPollInterval);
   }
   return true;
 }

@@ -28,7 +28,7 @@ std::string ReasonText(const Violation& violation) {
   return text + violation.message;
 }
 
-nlohmann::ordered_json AsJson(const Violation& violation) {
+nlohmann::ordered_json ViolationJson(const Violation& violation) {
   nlohmann::ordered_json json;
   json["rule"] = violation.rule;
   if (violation.worker) json["worker"] = ToString(*violation.worker);
@@ -63,7 +63,7 @@ void PrintJson(const Plan& plan, const CheckReport& report, std::ostream& out) {
   json["errors"] = report.errors;
   json["violations"] = nlohmann::ordered_json::array();
   for (const Violation& violation : report.violations) {
-    json["violations"].push_back(AsJson(violation));
+    json["violations"].push_back(ViolationJson(violation));
   }
   if (report.figures && report.violations.empty()) {
     const PlanSummary summary = Summarize(WithFigures(plan, *report.figures));

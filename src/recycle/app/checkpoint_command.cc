@@ -39,13 +39,13 @@ StatusOr<std::vector<Found>> Find(const std::string& path) {
   return absl::NotFoundError(fmt::format("there is no checkpoint in '{}'", folder.root()));
 }
 
-int NumLayers(const Manifest& manifest) {
+int CountLayers(const Manifest& manifest) {
   std::set<int> layers;
   for (const ManifestTensor& tensor : manifest.tensors) layers.insert(tensor.layer);
   return static_cast<int>(layers.size());
 }
 
-Json ToJson(const Found& found) {
+Json FoundJson(const Found& found) {
   Json json;
   json["path"] = found.path;
   json["complete"] = found.checkpoint.ok();
@@ -59,7 +59,7 @@ Json ToJson(const Found& found) {
   json["loss"] = manifest.loss ? Json(*manifest.loss) : Json(nullptr);
   json["bytes"] = manifest.num_bytes();
   json["tensors"] = manifest.tensors.size();
-  json["layers"] = NumLayers(manifest);
+  json["layers"] = CountLayers(manifest);
   json["files"] = manifest.files.size();
   json["parameters_sha256"] = ParametersSha256(manifest);
   json["state_sha256"] = StateSha256(manifest);
@@ -83,7 +83,7 @@ std::string ToText(const Found& found) {
       "  all state   {}\n",
       found.path, manifest.iteration, manifest.generation,
       manifest.loss ? fmt::format(", loss {:.4f}", *manifest.loss) : "",
-      count(manifest.tensors.size(), "tensor"), count(NumLayers(manifest), "layer"),
+      count(manifest.tensors.size(), "tensor"), count(CountLayers(manifest), "layer"),
       static_cast<double>(manifest.num_bytes()) / 1e6, count(manifest.files.size(), "file"),
       ParametersSha256(manifest), StateSha256(manifest));
   for (const auto& [key, value] : manifest.identity) {
@@ -103,7 +103,7 @@ Status RunCheckpointInspect(const CheckpointArguments& arguments, std::ostream& 
   }
   Json json;
   json["checkpoints"] = Json::array();
-  for (const Found& entry : found) json["checkpoints"].push_back(ToJson(entry));
+  for (const Found& entry : found) json["checkpoints"].push_back(FoundJson(entry));
   out << json.dump(2) << "\n";
   return OkStatus();
 }

@@ -14,14 +14,14 @@
 
 namespace recycle {
 
-LineFile::LineFile(std::string path, std::function<void(const std::string&)> warn)
+RecordFile::RecordFile(std::string path, std::function<void(const std::string&)> warn)
     : path_(std::move(path)), warn_(std::move(warn)) {}
 
-LineFile::~LineFile() {
+RecordFile::~RecordFile() {
   if (file_ >= 0) close(file_);
 }
 
-void LineFile::Append(std::string_view line) {
+void RecordFile::Append(std::string_view line) {
   const std::string name = std::filesystem::path(path_).filename().string();
   const int error = TryAppend(std::string(line) + "\n");
   if (error != 0) {
@@ -40,7 +40,7 @@ void LineFile::Append(std::string_view line) {
   }
 }
 
-int LineFile::TryAppend(std::string_view text) {
+int RecordFile::TryAppend(std::string_view text) {
   if (file_ < 0) {
     file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (file_ < 0) return errno;

@@ -2,7 +2,7 @@
 // survive a full disk. A line is written whole or not at all; what does not fit is lost, is
 // counted, and is said once; writing goes on as soon as there is room again.
 //
-//   LineFile metrics(folder.Metrics(), [](const std::string& warning) { ... });
+//   RecordFile metrics(folder.Metrics(), [](const std::string& warning) { ... });
 //   metrics.Append(line.dump());
 //
 // Not thread-safe: one thread owns a file.
@@ -24,13 +24,13 @@ namespace recycle {
 // Keys stay in the order they were set, so that lines read well.
 using Json = nlohmann::ordered_json;
 
-class LineFile {
+class RecordFile {
  public:
   // `warn` gets one sentence when lines begin to be lost and one when there is room again.
-  LineFile(std::string path, std::function<void(const std::string&)> warn);
-  ~LineFile();
-  LineFile(const LineFile&) = delete;
-  LineFile& operator=(const LineFile&) = delete;
+  RecordFile(std::string path, std::function<void(const std::string&)> warn);
+  ~RecordFile();
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
 
   // Appends `line` and a newline with one write. The process has to ignore SIGXFSZ.
   void Append(std::string_view line);

@@ -35,11 +35,11 @@ class FullDisk {
   rlimit before_{};
 };
 
-TEST(LineFile, AFullDiskLosesWholeLinesSaysSoOnceAndGoesOnWithRoom) {
+TEST(RecordFile, AFullDiskLosesWholeLinesSaysSoOnceAndGoesOnWithRoom) {
   const std::string path = ::testing::TempDir() + "/line-file.jsonl";
   std::filesystem::remove(path);
   std::vector<std::string> warnings;
-  LineFile file(path, [&](const std::string& text) { warnings.push_back(text); });
+  RecordFile file(path, [&](const std::string& text) { warnings.push_back(text); });
   file.Append(R"({"iteration":1})");
   {
     // Room for half of the next line: none of it may stay.
@@ -62,7 +62,7 @@ TEST(MakeEvent, TimesAreWrittenToTheMicrosecond) {
             R"({"time":1700000000.123457,"event":"job_started"})");
 }
 
-TEST(LineFile, LinesOfIterationsThatAreDoneAgainAreCutOff) {
+TEST(RecordFile, LinesOfIterationsThatAreDoneAgainAreCutOff) {
   const std::string path = ::testing::TempDir() + "recycle-cut-lines.jsonl";
   std::ofstream(path) << "{\"iteration\":1}\n{\"iteration\":2}\n{\"iteration\":3}\n{\"iter";
   ASSERT_TRUE(DropLinesAfter(path, 2).ok());

@@ -112,9 +112,9 @@ class JobRecorder {
   LauncherLink& launcher_;
   const std::optional<Sampler> sampler_;
   FaultLedger faults_;
-  LineFile events_;
-  LineFile metrics_;
-  LineFile samples_;
+  RecordFile events_;
+  RecordFile metrics_;
+  RecordFile samples_;
   std::set<double> known_faults_;            // times of the faults in events.jsonl at the start
   std::map<WorkerId, TimePoint> came_back_;  // older fault stamps say nothing about the new process
   RunSummary summary_;

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr WorkerId At(int pipeline, int stage) {
+constexpr WorkerId WorkerAt(int pipeline, int stage) {
   return WorkerId{PipelineId(pipeline), StageId(stage)};
 }
 
@@ -88,14 +88,14 @@ class JobRecorderTest : public ::testing::Test {
 TEST_F(JobRecorderTest, AFailureIsTimedFromItsFaultsStamp) {
   const std::unique_ptr<JobRecorder> recorder = Recorder();
   const TimePoint fault = clock_.Now();
-  std::ofstream(folder_.FaultStamp(0, At(1, 1))) << Json{
+  std::ofstream(folder_.FaultStamp(0, WorkerAt(1, 1))) << Json{
       {"index", 0},          {"worker", "1:1"}, {"pid", 7},
       {"point", "F"},        {"iteration", 2},  {"monotonic_ns", fault.time_since_epoch().count()},
       {"unix_s", 1700000000}};
   GenerationRecord record;
   record.generation = Generation(2);
-  record.members = {At(0, 0), At(0, 1), At(1, 0)};
-  record.lost = {{At(1, 1), LossCause::kProcess, "agent 0", fault + milliseconds(20), 1}};
+  record.members = {WorkerAt(0, 0), WorkerAt(0, 1), WorkerAt(1, 0)};
+  record.lost = {{WorkerAt(1, 1), LossCause::kProcess, "agent 0", fault + milliseconds(20), 1}};
   record.reason = "worker 1:1 died";
   recorder->OnGenerationStored(
       record, {.stored = fault + milliseconds(22), .told = fault + milliseconds(23)});
@@ -119,19 +119,19 @@ TEST_F(JobRecorderTest, ActionsOfTheDeadAreSplitByItsOwnTrace) {
   const std::unique_ptr<JobRecorder> recorder = Recorder();
   recorder->OnResumed(FirstResume());
   recorder->OnIteration(Iteration(0, 5, 4));
-  std::ofstream(folder_.TracePart(At(1, 1)))
+  std::ofstream(folder_.TracePart(WorkerAt(1, 1)))
       << "{\"a\":\"1F1.0\",\"it\":2,\"g\":1,\"s\":1,\"e\":2,\"att\":1}\n{\"a\":\"1B";
   GenerationRecord record;
   record.generation = Generation(2);
-  record.lost = {{At(1, 1), LossCause::kProcess, "agent 0", clock_.Now(), 1}};
+  record.lost = {{WorkerAt(1, 1), LossCause::kProcess, "agent 0", clock_.Now(), 1}};
   recorder->OnGenerationStored(record, {.stored = clock_.Now(), .told = clock_.Now()});
   AnnounceResumed resumed;
   resumed.generation = Generation(2);
   resumed.since_decision = milliseconds(40);
   resumed.iteration = 1;
-  resumed.lost_shares = {{At(1, 1), 1, *ParseActions("1F1.0 1B1.0")},
-                         {At(1, 1), 2, *ParseActions("1F1.0 1B1.0"), /*ahead=*/true}};
-  resumed.rerouted_to = {{At(0, 1), 1}};
+  resumed.lost_shares = {{WorkerAt(1, 1), 1, *ParseActions("1F1.0 1B1.0")},
+                         {WorkerAt(1, 1), 2, *ParseActions("1F1.0 1B1.0"), /*ahead=*/true}};
+  resumed.rerouted_to = {{WorkerAt(0, 1), 1}};
   resumed.regenerated_actions = 2;
   recorder->OnResumed(resumed);
   const Json event = Lines(folder_.Events()).back();

@@ -12,7 +12,7 @@
 namespace recycle {
 namespace {
 
-constexpr std::chrono::milliseconds kLookInterval{20};
+constexpr std::chrono::milliseconds kLeaderLookInterval{20};
 // Attempts are short: the address may be that of a leader that has died, and the next one waits for
 // its workers.
 constexpr std::chrono::milliseconds kFirstAttempt{100};
@@ -30,7 +30,7 @@ Status LastingControlLink::Connect(std::optional<Duration> timeout) {
                       ToMilliseconds(*timeout) / 1000));
     }
     std::unique_lock lock(mutex_);
-    closing_.wait_for(lock, kLookInterval, [this] { return closed_; });
+    closing_.wait_for(lock, kLeaderLookInterval, [this] { return closed_; });
   }
   return OkStatus();
 }

@@ -25,10 +25,10 @@
 #include <vector>
 
 #include "recycle/app/job_config.h"
-#include "recycle/app/progress.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/app/spawner.h"
 #include "recycle/app/terminal.h"
+#include "recycle/app/training_progress.h"
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
 
@@ -88,7 +88,7 @@ class Launcher {
   const std::string launch_;  // tells the coordinators of this start from those of earlier ones
   const Clock& clock_;
   Terminal& terminal_;
-  Progress progress_;
+  TrainingProgress progress_;
   int signals_ = -1;                     // signalfd
   std::list<Coordinator> coordinators_;  // running; the newest one is the last
   bool agents_started_ = false;

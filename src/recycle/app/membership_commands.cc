@@ -77,7 +77,7 @@ Status MayJoin(const PlaceArguments& arguments) {
   return OkStatus();
 }
 
-Status Drain(const PlaceArguments& arguments) {
+Status AskToDrain(const PlaceArguments& arguments) {
   RC_ASSIGN_OR_RETURN(const WorkerId worker, PlaceOf(arguments));
   const std::string name = ToString(worker);
   RC_ASSIGN_OR_RETURN(const RunningJob job, Look(arguments.run_dir));
@@ -114,6 +114,6 @@ int RunJoin(const PlaceArguments& arguments) {
       {"--run-dir", arguments.run_dir, "--worker", arguments.worker, "--agent=-1"}});
 }
 
-int RunDrain(const PlaceArguments& arguments) { return ReportError(Drain(arguments)); }
+int RunDrain(const PlaceArguments& arguments) { return ReportError(AskToDrain(arguments)); }
 
 }  // namespace recycle

@@ -17,7 +17,7 @@ constexpr const char* kFooter =
     "\n"
     "A place is pipeline:stage. Exit code 1: there is no such plan (a stage without live workers).";
 
-void AddJobOptions(CLI::App& command, PlanArguments& arguments) {
+void AddPlannedJob(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--dp", arguments.dp, "Data-parallel pipelines")
       ->check(IntegerBetween(1, 10'000))
       ->type_name("N");
@@ -61,7 +61,7 @@ void AddJobOptions(CLI::App& command, PlanArguments& arguments) {
 }
 
 // Failures by number instead of by place, and the table for all numbers.
-void AddFailureOptions(CLI::App& command, PlanArguments& arguments) {
+void AddPlannedFailures(CLI::App& command, PlanArguments& arguments) {
   CLI::Option* failed = command.get_option("--failed");
   CLI::Option* failures =
       command
@@ -157,10 +157,10 @@ void AddOutputOptions(CLI::App& command, PlanArguments& arguments) {
 
 void AddPlanOptions(CLI::App& command, PlanArguments& arguments) {
   command.footer(kFooter);
-  AddJobOptions(command, arguments);
+  AddPlannedJob(command, arguments);
   AddMethodOptions(command, arguments);
   AddOutputOptions(command, arguments);
-  AddFailureOptions(command, arguments);
+  AddPlannedFailures(command, arguments);
 }
 
 }  // namespace recycle

@@ -19,10 +19,6 @@ namespace {
 // A plan beyond this would not fit into memory with its pictures.
 constexpr std::int64_t kMostForwards = 20'000'000;
 
-Status Named(const std::string& option, const Status& status) {
-  return {status.code(), absl::StrCat(option, ": ", status.message())};
-}
-
 // A place of a job, or why not.
 StatusOr<WorkerId> ParsePlace(const std::string& option, const std::string& text,
                               const Parallelism& parallel) {
@@ -99,7 +95,7 @@ StatusOr<CostProfile> CostsOfProfile(const PlanArguments& arguments, const Paral
   return costs;
 }
 
-StatusOr<CostProfile> CostsOf(const PlanArguments& arguments, const Parallelism& parallel) {
+StatusOr<CostProfile> RequestedCosts(const PlanArguments& arguments, const Parallelism& parallel) {
   const bool profiled = !arguments.profile.empty();
   RC_ASSIGN_OR_RETURN(CostProfile costs, profiled ? CostsOfProfile(arguments, parallel)
                                                   : CostsOfText(arguments.cost, parallel));
@@ -111,6 +107,10 @@ StatusOr<CostProfile> CostsOf(const PlanArguments& arguments, const Parallelism&
 }
 
 }  // namespace
+
+Status Named(const std::string& option, const Status& status) {
+  return {status.code(), absl::StrCat(option, ": ", status.message())};
+}
 
 StatusOr<std::vector<WorkerId>> ParsePlaces(const std::string& option, const std::string& text,
                                             const Parallelism& parallel) {
@@ -194,7 +194,7 @@ StatusOr<PlanRequest> PlanRequestOf(const PlanArguments& arguments) {
     request.time_limit =
         std::chrono::milliseconds(static_cast<std::int64_t>(*arguments.time_limit_s * 1000));
   }
-  RC_ASSIGN_OR_RETURN(request.costs, CostsOf(arguments, request.parallel));
+  RC_ASSIGN_OR_RETURN(request.costs, RequestedCosts(arguments, request.parallel));
   return request;
 }
 

@@ -48,6 +48,9 @@ struct PlanArguments {
   bool operator==(const PlanArguments&) const = default;
 };
 
+// `status` with "option: " before its message.
+Status Named(const std::string& option, const Status& status);
+
 // "1:2,0:3" as places of a job of `parallel`. `option` is named in messages. Error:
 // kInvalidArgument for a text that is no place, a place out of range or named twice.
 StatusOr<std::vector<WorkerId>> ParsePlaces(const std::string& option, const std::string& text,

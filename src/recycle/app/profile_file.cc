@@ -10,7 +10,7 @@
 namespace recycle {
 namespace {
 
-StatusOr<JobProfile> ReadText(const std::string& text, const std::string& model, int stages) {
+StatusOr<JobProfile> ReadProfile(const std::string& text, const std::string& model, int stages) {
   JobProfile profile;
   if (IsParcaeProfile(text)) {
     RC_ASSIGN_OR_RETURN(profile.model, ReadParcaeProfile(text, model, stages));
@@ -29,7 +29,7 @@ StatusOr<JobProfile> ReadText(const std::string& text, const std::string& model,
 
 StatusOr<JobProfile> ReadJobProfile(const std::string& path, const std::string& model, int stages) {
   RC_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  StatusOr<JobProfile> profile = ReadText(text, model, stages);
+  StatusOr<JobProfile> profile = ReadProfile(text, model, stages);
   if (profile.ok()) return profile;
   return Status(profile.status().code(),
                 fmt::format("{}: {}", path, std::string(profile.status().message())));

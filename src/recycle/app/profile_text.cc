@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMega = 1e6;
+constexpr double kPerMega = 1e6;
 
 std::string_view NameOf(ActionKind kind) {
   switch (kind) {
@@ -57,11 +57,12 @@ std::string BytesTable(const ProfileReport& report) {
                   "state MB", "F keeps", "I frees", "kept till W", "boundary", "peak MB");
   for (std::size_t i = 0; i < report.stages.size(); ++i) {
     const StageProfile& stage = report.stages[i];
-    text += fmt::format(
-        "{:>6} {:>14.3f} {:>9.3f} {:>9.3f} {:>11.3f} {:>12.3f} {:>12.3f} {:>9.3f}\n", i,
-        stage.parameter_bytes / kMega, stage.state_bytes / kMega, stage.forward_bytes / kMega,
-        stage.freed_bytes / kMega, stage.deferred_bytes / kMega, stage.boundary_bytes / kMega,
-        stage.peak_bytes / kMega);
+    text +=
+        fmt::format("{:>6} {:>14.3f} {:>9.3f} {:>9.3f} {:>11.3f} {:>12.3f} {:>12.3f} {:>9.3f}\n", i,
+                    stage.parameter_bytes / kPerMega, stage.state_bytes / kPerMega,
+                    stage.forward_bytes / kPerMega, stage.freed_bytes / kPerMega,
+                    stage.deferred_bytes / kPerMega, stage.boundary_bytes / kPerMega,
+                    stage.peak_bytes / kPerMega);
   }
   return text;
 }
@@ -73,7 +74,7 @@ std::string LinkTable(const ProfileReport& report) {
     const std::string latency =
         link.latency_ms ? fmt::format("{:.3f}", *link.latency_ms) : std::string("-");
     const std::string bandwidth =
-        link.bytes_per_s ? fmt::format("{:.1f}", *link.bytes_per_s / kMega) : std::string("-");
+        link.bytes_per_s ? fmt::format("{:.1f}", *link.bytes_per_s / kPerMega) : std::string("-");
     text += fmt::format("{:>12} {:>8} {:>10} {:>11.3f} {:>11.3f} {:>11} {:>9}\n",
                         ToString(link.from) + " > " + ToString(link.to), link.ms.samples,
                         link.bytes, link.ms.median, link.ms.p95, latency, bandwidth);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "recycle/app/memory_cap.h"
+#include "recycle/app/plan_request.h"
 #include "recycle/app/profile_file.h"
 #include "recycle/base/file.h"
 #include "recycle/planner/cost_options.h"
@@ -19,13 +20,8 @@
 namespace recycle {
 namespace {
 
-constexpr double kSecondsPerHour = 3600;
 constexpr double kDefaultHours = 720;  // of random failures: a month
 constexpr int kOobleckLayersPerStage = 4;
-
-Status Named(const std::string& what, const Status& status) {
-  return {status.code(), absl::StrCat(what, ": ", status.message())};
-}
 
 Status CheckOptions(const SimulateArguments& arguments) {
   const bool from_model = !arguments.model.empty() && arguments.profile.empty();

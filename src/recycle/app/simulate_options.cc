@@ -29,7 +29,7 @@ CLI::Validator RealBetween(double least, double most) {
   return {check, ""};
 }
 
-void AddJobOptions(CLI::App& command, SimulateArguments& arguments) {
+void AddSimulatedJob(CLI::App& command, SimulateArguments& arguments) {
   command.add_option("--dp", arguments.dp, "Data-parallel pipelines")
       ->check(IntegerBetween(1, 10'000))
       ->type_name("N")
@@ -92,7 +92,7 @@ void AddCostOptions(CLI::App& command, SimulateArguments& arguments) {
       ->type_name("CAP");
 }
 
-void AddFailureOptions(CLI::App& command, SimulateArguments& arguments) {
+void AddSimulatedFailures(CLI::App& command, SimulateArguments& arguments) {
   CLI::Option* trace =
       command
           .add_option("--trace", arguments.trace,
@@ -174,9 +174,9 @@ void AddPolicyOptions(CLI::App& command, SimulateArguments& arguments) {
 
 void AddSimulateOptions(CLI::App& command, SimulateArguments& arguments) {
   command.footer(kFooter);
-  AddJobOptions(command, arguments);
+  AddSimulatedJob(command, arguments);
   AddCostOptions(command, arguments);
-  AddFailureOptions(command, arguments);
+  AddSimulatedFailures(command, arguments);
   AddPolicyOptions(command, arguments);
 }
 

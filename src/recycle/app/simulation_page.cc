@@ -11,7 +11,6 @@
 namespace recycle {
 namespace {
 
-constexpr double kSecondsPerHour = 3600;
 constexpr double kWidth = 1000;  // of a chart, in its own units
 constexpr double kHeight = 150;
 constexpr double kLeft = 60;  // beside it, for the axis

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "recycle/base/index.h"
 #include "recycle/planner/normalization.h"
 #include "recycle/planner/plan_builder.h"
 
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 int Largest(const std::vector<int>& counts) {
   return *std::max_element(counts.begin(), counts.end());
@@ -24,13 +23,13 @@ std::vector<int> CountsOf(const Parallelism& parallel, const std::vector<WorkerI
 // n-th of the plan did. Timing and legality know workers only as numbers, so both stay. Workers
 // that are left over idle.
 Plan WithFailed(Plan plan, const std::vector<WorkerId>& failed) {
-  std::vector<std::vector<WorkerId>> live(At(plan.parallel.pipeline));
+  std::vector<std::vector<WorkerId>> live(Index(plan.parallel.pipeline));
   for (const WorkerId worker : LiveWorkers(plan.parallel, failed)) {
-    live[At(worker.stage.value())].push_back(worker);
+    live[Index(worker.stage.value())].push_back(worker);
   }
   std::vector<std::size_t> used(live.size(), 0);
   for (WorkerSchedule& entry : plan.workers) {
-    const std::size_t stage = At(entry.worker.stage.value());
+    const std::size_t stage = Index(entry.worker.stage.value());
     entry.worker = live[stage][used[stage]++];
   }
   for (std::size_t stage = 0; stage < live.size(); ++stage) {
@@ -96,7 +95,7 @@ StatusOr<Ticks> SimulationPlans::TemplatePeriod(PlanVariant variant, int failure
   const auto known = template_period_.find(key);
   if (known != template_period_.end()) return known->second;
   Ticks period = 0;
-  const Counts counts(At(job_.parallel.pipeline), failures);
+  const Counts counts(Index(job_.parallel.pipeline), failures);
   if (variant == PlanVariant::kNaive) {
     RC_ASSIGN_OR_RETURN(const Plan plan, CanonicalPlan(variant, counts));
     period = *plan.period;

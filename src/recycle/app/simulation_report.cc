@@ -9,8 +9,6 @@
 namespace recycle {
 namespace {
 
-constexpr double kSecondsPerHour = 3600;
-
 // US dollars for a million samples; none if there are no samples.
 nlohmann::ordered_json UsdPerMillion(const PolicyResult& result) {
   if (!(result.samples > 0)) return nullptr;

@@ -8,15 +8,15 @@
 
 #include "recycle/app/commands.h"
 #include "recycle/app/leader_address.h"
-#include "recycle/app/progress.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
+#include "recycle/app/training_progress.h"
 #include "recycle/rpc/status_client.h"
 
 namespace recycle {
 namespace {
 
-constexpr std::chrono::seconds kTimeout{2};
+constexpr std::chrono::seconds kStatusTimeout{2};
 
 StatusOr<std::string> AddressOf(const StatusArguments& arguments) {
   if (!arguments.address.empty()) return arguments.address;
@@ -25,7 +25,7 @@ StatusOr<std::string> AddressOf(const StatusArguments& arguments) {
 
 Status ShowStatus(const StatusArguments& arguments) {
   RC_ASSIGN_OR_RETURN(const std::string address, AddressOf(arguments));
-  RC_ASSIGN_OR_RETURN(const std::string text, FetchStatus(address, kTimeout));
+  RC_ASSIGN_OR_RETURN(const std::string text, FetchStatus(address, kStatusTimeout));
   if (arguments.json) {
     std::cout << text << std::endl;
     return OkStatus();

@@ -38,4 +38,12 @@ std::string Sha256::HexDigest() {
   return hex;
 }
 
+std::string Sha256Of(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.Update(bytes);
+  return hash.HexDigest();
+}
+
+std::string Sha256Of(std::string_view text) { return Sha256Of(std::as_bytes(std::span(text))); }
+
 }  // namespace recycle

@@ -25,6 +25,10 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
+// The digest of `bytes` alone, in hexadecimal. Thread-safe.
+std::string Sha256Of(std::span<const std::byte> bytes);
+std::string Sha256Of(std::string_view text);
+
 }  // namespace recycle
 
 #endif  // RECYCLE_BASE_SHA256_H_

@@ -27,12 +27,6 @@ constexpr std::string_view kManifest = "/manifest.json";
 constexpr std::string_view kMarker = "/COMMITTED";
 constexpr std::string_view kLatest = "/latest";
 
-std::string HashOf(std::string_view text) {
-  Sha256 hash;
-  hash.Update(text);
-  return hash.HexDigest();
-}
-
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 Status Damaged(const std::string& path, const std::string& what) {
@@ -113,7 +107,7 @@ StatusOr<Checkpoint> OpenCheckpoint(const std::string& path) {
   }
   const StatusOr<std::string> text = ReadWholeFile(path + std::string(kManifest));
   if (!text.ok()) return Damaged(path, "it has no manifest.json");
-  if (HashOf(*text) != FirstLine(*marker)) {
+  if (Sha256Of(*text) != FirstLine(*marker)) {
     return Damaged(path, "manifest.json is not the one that COMMITTED names");
   }
   StatusOr<Manifest> manifest = ManifestFromJson(*text);
@@ -160,7 +154,7 @@ Status SealCheckpoint(const std::string& folder, const Manifest& manifest, const
   hook(CommitPoint::kBeforeManifest);
   RC_RETURN_IF_ERROR(WriteFileDurably(folder + std::string(kManifest), text));
   hook(CommitPoint::kBeforeMarker);
-  return WriteFileDurably(folder + std::string(kMarker), HashOf(text) + "\n");
+  return WriteFileDurably(folder + std::string(kMarker), Sha256Of(text) + "\n");
 }
 
 CheckpointFolder::CheckpointFolder(std::string root) : root_(std::move(root)) {}

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "recycle-checkpoint/1";
 
-Status Bad(const std::string& what) {
+Status BadManifest(const std::string& what) {
   return absl::DataLossError("not a checkpoint's manifest: " + what);
 }
 
@@ -43,13 +43,14 @@ Json ToJson(const ManifestTensor& tensor) {
 // A field of `json`; it must be there.
 StatusOr<Json> Field(const Json& json, const char* key) {
   const auto found = json.find(key);
-  if (found == json.end()) return Bad(fmt::format("'{}' is missing", key));
+  if (found == json.end()) return BadManifest(fmt::format("'{}' is missing", key));
   return *found;
 }
 
 StatusOr<std::string> Text(const Json& json, const char* key) {
   RC_ASSIGN_OR_RETURN(const Json field, Field(json, key));
-  if (!field.is_string()) return Bad(fmt::format("'{}' is {}, not text", key, field.dump()));
+  if (!field.is_string())
+    return BadManifest(fmt::format("'{}' is {}, not text", key, field.dump()));
   return field.get<std::string>();
 }
 
@@ -57,19 +58,19 @@ template <typename Number>
 StatusOr<Number> Whole(const Json& json, const char* key) {
   RC_ASSIGN_OR_RETURN(const Json field, Field(json, key));
   if (!field.is_number_unsigned() || !std::in_range<Number>(field.get<std::uint64_t>())) {
-    return Bad(fmt::format("'{}' is {}, not a whole number from 0", key, field.dump()));
+    return BadManifest(fmt::format("'{}' is {}, not a whole number from 0", key, field.dump()));
   }
   return static_cast<Number>(field.get<std::uint64_t>());
 }
 
 StatusOr<Json> List(const Json& json, const char* key) {
   RC_ASSIGN_OR_RETURN(Json field, Field(json, key));
-  if (!field.is_array()) return Bad(fmt::format("'{}' is no list", key));
+  if (!field.is_array()) return BadManifest(fmt::format("'{}' is no list", key));
   return field;
 }
 
 StatusOr<ManifestTensor> TensorFromJson(const Json& json) {
-  if (!json.is_object()) return Bad("a tensor is no JSON object");
+  if (!json.is_object()) return BadManifest("a tensor is no JSON object");
   ManifestTensor tensor;
   RC_ASSIGN_OR_RETURN(tensor.name, Text(json, "name"));
   RC_ASSIGN_OR_RETURN(tensor.dtype, Text(json, "dtype"));
@@ -87,7 +88,7 @@ StatusOr<ManifestTensor> TensorFromJson(const Json& json) {
 }
 
 StatusOr<ManifestFile> FileFromJson(const Json& json) {
-  if (!json.is_object()) return Bad("a file is no JSON object");
+  if (!json.is_object()) return BadManifest("a file is no JSON object");
   ManifestFile file;
   RC_ASSIGN_OR_RETURN(file.name, Text(json, "name"));
   RC_ASSIGN_OR_RETURN(file.bytes, Whole<std::uint64_t>(json, "bytes"));
@@ -102,7 +103,7 @@ StatusOr<Manifest> FieldsFromJson(const Json& json) {
   RC_ASSIGN_OR_RETURN(const Json loss, Field(json, "loss"));
   if (loss.is_number()) manifest.loss = loss.get<double>();
   RC_ASSIGN_OR_RETURN(const Json identity, Field(json, "identity"));
-  if (!identity.is_object()) return Bad("'identity' is no JSON object");
+  if (!identity.is_object()) return BadManifest("'identity' is no JSON object");
   for (const auto& [key, value] : identity.items()) {
     RC_ASSIGN_OR_RETURN(manifest.identity[key], Text(identity, key.c_str()));
   }
@@ -123,29 +124,30 @@ Status CheckTensor(const ManifestTensor& tensor,
                    const std::map<std::string, std::uint64_t>& file_bytes) {
   const auto file = file_bytes.find(tensor.file);
   if (file == file_bytes.end()) {
-    return Bad(
+    return BadManifest(
         fmt::format("tensor '{}' is in file '{}', which is not listed", tensor.name, tensor.file));
   }
   if (tensor.begin > tensor.end || tensor.end > file->second) {
-    return Bad(fmt::format("tensor '{}' is at bytes {} to {} of a file of {}", tensor.name,
-                           tensor.begin, tensor.end, file->second));
+    return BadManifest(fmt::format("tensor '{}' is at bytes {} to {} of a file of {}", tensor.name,
+                                   tensor.begin, tensor.end, file->second));
   }
   RC_ASSIGN_OR_RETURN(const std::uint64_t bytes, TensorBytes(tensor.dtype, tensor.shape));
   if (bytes != tensor.num_bytes()) {
-    return Bad(fmt::format("tensor '{}' has {} bytes, but its shape needs {}", tensor.name,
-                           tensor.num_bytes(), bytes));
+    return BadManifest(fmt::format("tensor '{}' has {} bytes, but its shape needs {}", tensor.name,
+                                   tensor.num_bytes(), bytes));
   }
-  return IsSha256(tensor.sha256) ? OkStatus()
-                                 : Bad(fmt::format("tensor '{}' has no SHA-256", tensor.name));
+  return IsSha256(tensor.sha256)
+             ? OkStatus()
+             : BadManifest(fmt::format("tensor '{}' has no SHA-256", tensor.name));
 }
 
 Status Check(const Manifest& manifest) {
-  if (manifest.iteration < 1) return Bad(fmt::format("iteration {}", manifest.iteration));
+  if (manifest.iteration < 1) return BadManifest(fmt::format("iteration {}", manifest.iteration));
   std::map<std::string, std::uint64_t> file_bytes;
   for (const ManifestFile& file : manifest.files) {
     if (!IsFileName(file.name) || !IsSha256(file.sha256) ||
         !file_bytes.emplace(file.name, file.bytes).second) {
-      return Bad(
+      return BadManifest(
           fmt::format("file '{}' is no file name, is there twice or has no SHA-256", file.name));
     }
   }
@@ -153,7 +155,7 @@ Status Check(const Manifest& manifest) {
   for (const ManifestTensor& tensor : manifest.tensors) {
     RC_RETURN_IF_ERROR(CheckTensor(tensor, file_bytes));
     if (!names.insert(tensor.name).second) {
-      return Bad(fmt::format("tensor '{}' is there twice", tensor.name));
+      return BadManifest(fmt::format("tensor '{}' is there twice", tensor.name));
     }
   }
   return OkStatus();
@@ -217,11 +219,11 @@ std::string ManifestToJson(const Manifest& manifest) {
 
 StatusOr<Manifest> ManifestFromJson(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Bad("it is no JSON object");
+  if (!json.is_object()) return BadManifest("it is no JSON object");
   const auto format = json.find("format");
   if (format == json.end() || *format != kFormat) {
-    return Bad(fmt::format("its format is {}, but this program reads \"{}\"",
-                           format == json.end() ? "not stated" : format->dump(), kFormat));
+    return BadManifest(fmt::format("its format is {}, but this program reads \"{}\"",
+                                   format == json.end() ? "not stated" : format->dump(), kFormat));
   }
   RC_ASSIGN_OR_RETURN(Manifest manifest, FieldsFromJson(json));
   RC_RETURN_IF_ERROR(Check(manifest));
@@ -229,7 +231,7 @@ StatusOr<Manifest> ManifestFromJson(std::string_view text) {
                                       std::pair("parameters_sha256", ParametersSha256(manifest))}) {
     const auto stated = json.find(key);
     if (stated == json.end() || *stated != computed) {
-      return Bad(fmt::format("its {} is not that of its tensors", key));
+      return BadManifest(fmt::format("its {} is not that of its tensors", key));
     }
   }
   return manifest;

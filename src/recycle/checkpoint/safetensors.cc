@@ -17,7 +17,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 constexpr std::size_t kAlignment = 64;
 
-Status Bad(const std::string& what) {
+Status BadFile(const std::string& what) {
   return absl::DataLossError("not a safetensors file: " + what);
 }
 
@@ -33,8 +33,8 @@ StatusOr<Json> ParseUnique(std::string_view text) {
     return true;
   };
   Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) return Bad("its header is not a JSON object");
-  if (!twice.empty()) return Bad(fmt::format("tensor '{}' is there twice", twice));
+  if (json.is_discarded() || !json.is_object()) return BadFile("its header is not a JSON object");
+  if (!twice.empty()) return BadFile(fmt::format("tensor '{}' is there twice", twice));
   return json;
 }
 
@@ -42,7 +42,7 @@ StatusOr<std::vector<std::int64_t>> ReadSizes(const Json& entry, const char* key
                                               const std::string& name) {
   const auto found = entry.find(key);
   const Status bad =
-      Bad(fmt::format("{} of tensor '{}' is not a list of whole numbers from 0", key, name));
+      BadFile(fmt::format("{} of tensor '{}' is not a list of whole numbers from 0", key, name));
   if (found == entry.end() || !found->is_array()) return bad;
   std::vector<std::int64_t> sizes;
   for (const Json& size : *found) {
@@ -55,31 +55,31 @@ StatusOr<std::vector<std::int64_t>> ReadSizes(const Json& entry, const char* key
 }
 
 StatusOr<SafetensorsEntry> ReadEntry(const std::string& name, const Json& json) {
-  if (!json.is_object()) return Bad(fmt::format("tensor '{}' is no JSON object", name));
+  if (!json.is_object()) return BadFile(fmt::format("tensor '{}' is no JSON object", name));
   const auto dtype = json.find("dtype");
   if (dtype == json.end() || !dtype->is_string()) {
-    return Bad(fmt::format("tensor '{}' has no dtype", name));
+    return BadFile(fmt::format("tensor '{}' has no dtype", name));
   }
   SafetensorsEntry entry{.name = name, .dtype = dtype->get<std::string>(), .shape = {}};
   RC_ASSIGN_OR_RETURN(entry.shape, ReadSizes(json, "shape", name));
   RC_ASSIGN_OR_RETURN(const std::vector<std::int64_t> range, ReadSizes(json, "data_offsets", name));
   if (range.size() != 2 || range[0] > range[1]) {
-    return Bad(fmt::format("data_offsets of tensor '{}' are not begin and end", name));
+    return BadFile(fmt::format("data_offsets of tensor '{}' are not begin and end", name));
   }
   entry.begin = static_cast<std::uint64_t>(range[0]);
   entry.end = static_cast<std::uint64_t>(range[1]);
   RC_ASSIGN_OR_RETURN(const std::uint64_t bytes, TensorBytes(entry.dtype, entry.shape));
   if (entry.end - entry.begin != bytes) {
-    return Bad(fmt::format("tensor '{}' has {} bytes, but its shape needs {}", name,
-                           entry.end - entry.begin, bytes));
+    return BadFile(fmt::format("tensor '{}' has {} bytes, but its shape needs {}", name,
+                               entry.end - entry.begin, bytes));
   }
   return entry;
 }
 
 Status ReadMetadata(const Json& json, std::map<std::string, std::string>& metadata) {
-  if (!json.is_object()) return Bad("__metadata__ is no JSON object");
+  if (!json.is_object()) return BadFile("__metadata__ is no JSON object");
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) return Bad(fmt::format("__metadata__ '{}' is no text", key));
+    if (!value.is_string()) return BadFile(fmt::format("__metadata__ '{}' is no text", key));
     metadata[key] = value.get<std::string>();
   }
   return OkStatus();
@@ -90,14 +90,14 @@ Status CheckRanges(const std::vector<SafetensorsEntry>& tensors, std::uint64_t d
   std::uint64_t next = 0;
   for (const SafetensorsEntry& tensor : tensors) {
     if (tensor.begin != next) {
-      return Bad(fmt::format("tensor '{}' begins at byte {}, but the one before it ends at {}",
-                             tensor.name, tensor.begin, next));
+      return BadFile(fmt::format("tensor '{}' begins at byte {}, but the one before it ends at {}",
+                                 tensor.name, tensor.begin, next));
     }
     next = tensor.end;
   }
   if (next == data_bytes) return OkStatus();
-  return Bad(fmt::format("its tensors have {} bytes, but the file holds {}{}", next, data_bytes,
-                         data_bytes < next ? ": it is cut off" : ""));
+  return BadFile(fmt::format("its tensors have {} bytes, but the file holds {}{}", next, data_bytes,
+                             data_bytes < next ? ": it is cut off" : ""));
 }
 
 }  // namespace
@@ -127,11 +127,11 @@ std::optional<std::uint64_t> ElementBytes(std::string_view dtype) {
 StatusOr<std::uint64_t> TensorBytes(std::string_view dtype,
                                     const std::vector<std::int64_t>& shape) {
   const std::optional<std::uint64_t> element = ElementBytes(dtype);
-  if (!element) return Bad(fmt::format("dtype '{}' is not known here", dtype));
+  if (!element) return BadFile(fmt::format("dtype '{}' is not known here", dtype));
   std::int64_t bytes = static_cast<std::int64_t>(*element);
   for (const std::int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
-      return Bad(fmt::format("a tensor has a size of {}: too many bytes", size));
+      return BadFile(fmt::format("a tensor has a size of {}: too many bytes", size));
     }
   }
   return static_cast<std::uint64_t>(bytes);
@@ -158,16 +158,16 @@ std::string EncodeSafetensorsHeader(const SafetensorsHeader& header) {
 StatusOr<std::uint64_t> DecodeSafetensorsLength(std::string_view first_bytes,
                                                 std::uint64_t file_bytes) {
   if (first_bytes.size() < kSafetensorsLengthBytes || file_bytes < kSafetensorsLengthBytes) {
-    return Bad(fmt::format("it has {} bytes, but the length of the header alone takes 8",
-                           std::min<std::uint64_t>(first_bytes.size(), file_bytes)));
+    return BadFile(fmt::format("it has {} bytes, but the length of the header alone takes 8",
+                               std::min<std::uint64_t>(first_bytes.size(), file_bytes)));
   }
   std::uint64_t length = 0;
   for (std::size_t i = kSafetensorsLengthBytes; i-- > 0;) {
     length = length << 8 | static_cast<unsigned char>(first_bytes[i]);
   }
   if (length > kLongestHeader || length > file_bytes - kSafetensorsLengthBytes) {
-    return Bad(fmt::format("its header of {} bytes is longer than {}", length,
-                           length > kLongestHeader ? "the format allows" : "the file"));
+    return BadFile(fmt::format("its header of {} bytes is longer than {}", length,
+                               length > kLongestHeader ? "the format allows" : "the file"));
   }
   return length;
 }
@@ -176,8 +176,8 @@ StatusOr<SafetensorsHeader> DecodeSafetensorsHeader(std::string_view json_text,
                                                     std::uint64_t file_bytes) {
   SafetensorsHeader header;
   header.data_begin = kSafetensorsLengthBytes + json_text.size();
-  if (file_bytes < header.data_begin) return Bad("its header is longer than the file");
-  if (!json_text.starts_with('{')) return Bad("its header does not begin with '{'");
+  if (file_bytes < header.data_begin) return BadFile("its header is longer than the file");
+  if (!json_text.starts_with('{')) return BadFile("its header does not begin with '{'");
   RC_ASSIGN_OR_RETURN(const Json json, ParseUnique(json_text));
   for (const auto& [name, value] : json.items()) {
     if (name == kMetadata) {

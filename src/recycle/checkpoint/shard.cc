@@ -27,12 +27,6 @@ constexpr std::string_view kLayerKey = "layer.";
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 22;
 
-std::string HashOf(std::span<const std::byte> bytes) {
-  Sha256 hash;
-  hash.Update(bytes);
-  return hash.HexDigest();
-}
-
 // A file open for reading at any place.
 class ReadableFile {
  public:
@@ -107,7 +101,7 @@ SafetensorsHeader HeaderOf(const ShardStamp& stamp, const std::vector<StateTenso
                               .begin = next,
                               .end = next + tensor.bytes.size()});
     next += tensor.bytes.size();
-    header.metadata[std::string(kSha256Key) + tensor.name] = HashOf(tensor.bytes);
+    header.metadata[std::string(kSha256Key) + tensor.name] = Sha256Of(tensor.bytes);
     header.metadata[std::string(kLayerKey) + tensor.name] = std::to_string(tensor.layer);
   }
   return header;
@@ -225,7 +219,7 @@ Status ReadTensors(const std::string& folder, const std::vector<TensorRead>& rea
       file = files.emplace(read.tensor.file, std::move(opened)).first;
     }
     RC_RETURN_IF_ERROR(file->second.Read(read.tensor.begin, read.destination));
-    const std::string sha256 = HashOf(read.destination);
+    const std::string sha256 = Sha256Of(read.destination);
     if (sha256 != read.tensor.sha256) {
       return absl::DataLossError(
           fmt::format("'{}': tensor '{}' is damaged: its SHA-256 is {}, but the manifest says {}",

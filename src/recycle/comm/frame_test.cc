@@ -8,7 +8,7 @@
 namespace recycle {
 namespace {
 
-constexpr std::size_t kMaxPayload = 128;
+constexpr std::size_t kLargestPayload = 128;
 
 Frame SomeFrame(std::size_t payload_bytes) {
   Frame frame{Generation(7), {41, FrameKind::kGradient, StageId(3), 12}, {}};
@@ -18,7 +18,7 @@ Frame SomeFrame(std::size_t payload_bytes) {
 
 StatusOr<Frame> Decode(std::span<const std::byte, kFrameHeaderBytes> wire,
                        const std::vector<std::byte>& payload) {
-  RC_ASSIGN_OR_RETURN(const FrameHeader header, DecodeFrameHeader(wire, kMaxPayload));
+  RC_ASSIGN_OR_RETURN(const FrameHeader header, DecodeFrameHeader(wire, kLargestPayload));
   return AssembleFrame(header, payload);
 }
 
@@ -27,7 +27,7 @@ TEST(FrameTest, SurvivesTheWire) {
     const Frame sent = SomeFrame(bytes);
     std::array<std::byte, kFrameHeaderBytes> wire;
     EncodeFrameHeader(sent, bytes / 2, wire);
-    const StatusOr<FrameHeader> header = DecodeFrameHeader(wire, kMaxPayload);
+    const StatusOr<FrameHeader> header = DecodeFrameHeader(wire, kLargestPayload);
     ASSERT_TRUE(header.ok()) << header.status();
     EXPECT_EQ(header->first_part_bytes, bytes / 2);
     const StatusOr<Frame> received = AssembleFrame(*header, sent.payload);

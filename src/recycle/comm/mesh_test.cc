@@ -34,7 +34,7 @@ Addresses ByRank(const std::map<WorkerId, std::string>& addresses) {
   return result;
 }
 
-Frame MakeFrame(int micro_batch, std::size_t payload_bytes, std::uint64_t seed = 0) {
+Frame RandomFrame(int micro_batch, std::size_t payload_bytes, std::uint64_t seed = 0) {
   Frame frame{Generation(0), {0, FrameKind::kActivation, StageId(0), micro_batch}, {}};
   Prng prng(HashKeys({seed, static_cast<std::uint64_t>(micro_batch)}));
   for (std::size_t i = 0; i < payload_bytes; ++i) frame.payload.push_back(std::byte(prng.Next()));
@@ -122,12 +122,12 @@ TEST(MeshTest, FramesAreMatchedUnderRandomOrders) {
         hook = [&] { ++hooks_called; };
         ++hooks;
       }
-      ASSERT_EQ(self.mesh.Send(peer, MakeFrame(micro_batch, bytes, rank), hook), OkStatus());
+      ASSERT_EQ(self.mesh.Send(peer, RandomFrame(micro_batch, bytes, rank), hook), OkStatus());
     }
     for (const int micro_batch : Shuffled(kFrames, prng)) {
-      const StatusOr<Frame> frame = self.inbox.Take(MakeFrame(micro_batch, 0).key);
+      const StatusOr<Frame> frame = self.inbox.Take(RandomFrame(micro_batch, 0).key);
       ASSERT_TRUE(frame.ok()) << frame.status();
-      ASSERT_EQ(frame->payload, MakeFrame(micro_batch, frame->payload.size(), 1 - rank).payload);
+      ASSERT_EQ(frame->payload, RandomFrame(micro_batch, frame->payload.size(), 1 - rank).payload);
     }
     ASSERT_EQ(
         self.mesh.Send(peer, Frame{Generation(0), {1, FrameKind::kNormUp, StageId(0), -1}, {}}),
@@ -151,11 +151,12 @@ TEST(MeshTest, ALinkIsFirstInFirstOut) {
   TestWorker b(device, 1);
   ConnectPair(a, b);
   for (int i = 1; i <= 100; ++i) {
-    ASSERT_EQ(a.mesh.Send(Worker(1), MakeFrame(0, static_cast<std::size_t>(i) * 100)), OkStatus());
+    ASSERT_EQ(a.mesh.Send(Worker(1), RandomFrame(0, static_cast<std::size_t>(i) * 100)),
+              OkStatus());
   }
-  ASSERT_EQ(a.mesh.Send(Worker(1), MakeFrame(1, 0)), OkStatus());
-  ASSERT_TRUE(b.inbox.Take(MakeFrame(1, 0).key).ok());
-  EXPECT_EQ(b.inbox.Take(MakeFrame(0, 0).key)->payload.size(), 100u);
+  ASSERT_EQ(a.mesh.Send(Worker(1), RandomFrame(1, 0)), OkStatus());
+  ASSERT_TRUE(b.inbox.Take(RandomFrame(1, 0).key).ok());
+  EXPECT_EQ(b.inbox.Take(RandomFrame(0, 0).key)->payload.size(), 100u);
   EXPECT_EQ(b.inbox.counters().duplicate_frames, 99);
 }
 
@@ -177,15 +178,15 @@ void TriangleMember(int rank, Wire& wire) {
       wire.Write(ToString(self.broken().front().first));
       wire.Write(std::to_string(self.mesh.links().size()));
       wire.Write(
-          std::string(self.mesh.Send(self.broken().front().first, MakeFrame(0, 1)).message()));
+          std::string(self.mesh.Send(self.broken().front().first, RandomFrame(0, 1)).message()));
     } else if (order == "send") {
       for (const WorkerId peer : self.mesh.links()) {
-        RC_CHECK(self.mesh.Send(peer, MakeFrame(rank, 1000)).ok());
+        RC_CHECK(self.mesh.Send(peer, RandomFrame(rank, 1000)).ok());
       }
     } else if (order == "die while sending") {
-      (void)self.mesh.Send(Worker(0), MakeFrame(rank, 1000), [] { raise(SIGKILL); });
+      (void)self.mesh.Send(Worker(0), RandomFrame(rank, 1000), [] { raise(SIGKILL); });
     } else {
-      RC_CHECK(self.inbox.Take(MakeFrame(std::stoi(order), 0).key).ok());
+      RC_CHECK(self.inbox.Take(RandomFrame(std::stoi(order), 0).key).ok());
       wire.Write("taken");
     }
   }
@@ -248,7 +249,7 @@ double CloseLinkToFrozenPeer() {
   EXPECT_EQ(self.mesh.Connect({{Worker(1), remote.at(0)}}), OkStatus());
   members.WaitUntilStopped(0);
   for (int i = 0; i < 8; ++i) {  // more than the kernel takes
-    EXPECT_EQ(self.mesh.Send(Worker(1), Frame{Generation(0), MakeFrame(i, 0).key,
+    EXPECT_EQ(self.mesh.Send(Worker(1), Frame{Generation(0), RandomFrame(i, 0).key,
                                               std::vector<std::byte>(kBig)}),
               OkStatus());
   }
@@ -256,7 +257,7 @@ double CloseLinkToFrozenPeer() {
   self.mesh.Close(Worker(1));
   const double closed_ms = MillisecondsSince(start);
   EXPECT_THAT(self.broken(), IsEmpty());
-  EXPECT_THAT(std::string(self.mesh.Send(Worker(1), MakeFrame(0, 1)).message()),
+  EXPECT_THAT(std::string(self.mesh.Send(Worker(1), RandomFrame(0, 1)).message()),
               HasSubstr("link to 1:0: never opened, or closed"));
   return closed_ms;
 }
@@ -276,10 +277,10 @@ TEST(MeshTest, ACutIsSeenOnceAtBothEndsAndTheLinkCanBeRemade) {
   a.WaitForBrokenLink();
   b.WaitForBrokenLink();
   EXPECT_THAT(a.mesh.links(), IsEmpty());
-  EXPECT_TRUE(absl::IsUnavailable(b.mesh.Send(Worker(0), MakeFrame(0, 1))));
+  EXPECT_TRUE(absl::IsUnavailable(b.mesh.Send(Worker(0), RandomFrame(0, 1))));
   ConnectPair(a, b);
-  ASSERT_EQ(a.mesh.Send(Worker(1), MakeFrame(3, 100)), OkStatus());
-  EXPECT_EQ(b.inbox.Take(MakeFrame(3, 0).key)->payload, MakeFrame(3, 100).payload);
+  ASSERT_EQ(a.mesh.Send(Worker(1), RandomFrame(3, 100)), OkStatus());
+  EXPECT_EQ(b.inbox.Take(RandomFrame(3, 0).key)->payload, RandomFrame(3, 100).payload);
   a.mesh.Close(Worker(1));
   EXPECT_EQ(a.broken().size(), 1u);
 }

@@ -7,11 +7,10 @@
 #include <tuple>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 
 namespace recycle {
 namespace {
-
-std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 // How many of F, I, W a progress stands for.
 std::uint8_t NumDone(Progress last) {
@@ -40,9 +39,9 @@ OpenWork::OpenWork(const ResumeQuestion& question, std::int32_t iteration)
       micro_batches_(question.plan.micro_batches),
       tied_(question.tied && stages_ > 1) {
   RC_CHECK(question.plan.parallel.virtual_stages == 1) << "one stage per worker";
-  peers_.resize(Size(stages_));
-  committed_.resize(Size(stages_));
-  slots_.resize(Size(stages_) * Size(pipelines_) * Size(micro_batches_));
+  peers_.resize(Index(stages_));
+  committed_.resize(Index(stages_));
+  slots_.resize(Index(stages_) * Index(pipelines_) * Index(micro_batches_));
   for (const auto& [worker, ledger] : question.ledgers) {
     Member member{.worker = worker, .ledger = &ledger, .past = ledger.version > iteration};
     for (const IterationLedger& entry : ledger.iterations) {
@@ -51,21 +50,21 @@ OpenWork::OpenWork(const ResumeQuestion& question, std::int32_t iteration)
     const IterationLedger* entry = member.iteration;
     member.holds_stage_part = member.past || (entry != nullptr && entry->holds_stage_part);
     member.holds_tied_part = member.past || (entry != nullptr && entry->holds_tied_part);
-    peers_[Size(worker.stage.value())].push_back(static_cast<std::int32_t>(members_.size()));
+    peers_[Index(worker.stage.value())].push_back(static_cast<std::int32_t>(members_.size()));
     members_.push_back(member);
   }
 }
 
 Status OpenWork::Settle() {
   for (int stage = 0; stage < stages_; ++stage) {
-    if (!peers_[Size(stage)].empty()) continue;
+    if (!peers_[Index(stage)].empty()) continue;
     return absl::DataLossError(fmt::format("stage {} has no live worker", stage));
   }
   for (std::int32_t m = 0; m < std::ssize(members_); ++m) RC_RETURN_IF_ERROR(Read(m));
   std::sort(inbox_.begin(), inbox_.end());
   DecideUnits();
   for (int stage = 0; stage < stages_; ++stage) {
-    if (!committed_[Size(stage)]) AssignOpenStage(stage);
+    if (!committed_[Index(stage)]) AssignOpenStage(stage);
   }
   return CloseDemands();
 }
@@ -79,8 +78,8 @@ bool OpenWork::InRange(StageId stage, MicroBatch micro_batch) const {
 }
 
 std::size_t OpenWork::SlotIndex(int stage, MicroBatch micro_batch) const {
-  return (Size(stage) * Size(micro_batches_) + Size(micro_batch.index)) * Size(pipelines_) +
-         Size(micro_batch.home.value());
+  return (Index(stage) * Index(micro_batches_) + Index(micro_batch.index)) * Index(pipelines_) +
+         Index(micro_batch.home.value());
 }
 
 // By number, then by home: in the order in which pipelines run them.
@@ -92,7 +91,7 @@ void OpenWork::ForEachMicroBatch(Visit visit) const {
 }
 
 Status OpenWork::Read(std::int32_t m) {
-  const Member& member = members_[Size(m)];
+  const Member& member = members_[Index(m)];
   if (member.iteration == nullptr) return OkStatus();
   const auto check = [&](StageId stage, MicroBatch b) {
     if (InRange(stage, b)) return OkStatus();
@@ -114,19 +113,19 @@ Status OpenWork::Read(std::int32_t m) {
   for (const BoundaryTensor& tensor : member.iteration->log) {
     RC_RETURN_IF_ERROR(check(tensor.stage, tensor.micro_batch));
     std::int32_t& sender =
-        SlotAt(tensor.stage.value(), tensor.micro_batch).logged[Size(int(tensor.kind))];
+        SlotAt(tensor.stage.value(), tensor.micro_batch).logged[Index(int(tensor.kind))];
     if (sender == kNobody) sender = m;
   }
   return OkStatus();
 }
 
 Status OpenWork::NoteProgress(std::int32_t m, MicroBatch micro_batch, Progress last) {
-  const WorkerId worker = members_[Size(m)].worker;
+  const WorkerId worker = members_[Index(m)].worker;
   Slot& slot = SlotAt(worker.stage.value(), micro_batch);
   if (slot.owner != kNobody) {
     return absl::FailedPreconditionError(fmt::format(
         "workers {} and {} have both begun micro-batch {} of iteration {}: it has one owner",
-        ToString(members_[Size(slot.owner)].worker), ToString(worker), ToString(micro_batch),
+        ToString(members_[Index(slot.owner)].worker), ToString(worker), ToString(micro_batch),
         iteration_ + 1));
   }
   slot.owner = m;
@@ -137,7 +136,7 @@ Status OpenWork::NoteProgress(std::int32_t m, MicroBatch micro_batch, Progress l
 
 std::uint64_t OpenWork::InboxKey(BoundaryKind kind, std::size_t slot, std::int32_t member) const {
   const std::size_t tensor = 2 * slot + (kind == BoundaryKind::kActivation ? 0 : 1);
-  return tensor * members_.size() + Size(member);
+  return tensor * members_.size() + Index(member);
 }
 
 bool OpenWork::HasInput(BoundaryKind kind, int stage, MicroBatch micro_batch,
@@ -158,9 +157,9 @@ bool OpenWork::UnitHolds(const std::vector<int>& stages) const {
   bool tied_part = stages.size() == 1;
   for (const int stage : stages) {
     bool stage_part = false;
-    for (const std::int32_t m : peers_[Size(stage)]) {
-      stage_part = stage_part || members_[Size(m)].holds_stage_part;
-      tied_part = tied_part || members_[Size(m)].holds_tied_part;
+    for (const std::int32_t m : peers_[Index(stage)]) {
+      stage_part = stage_part || members_[Index(m)].holds_stage_part;
+      tied_part = tied_part || members_[Index(m)].holds_tied_part;
     }
     if (!stage_part) return false;
   }
@@ -172,14 +171,14 @@ void OpenWork::DecideUnits() {
     const bool in_tied_unit = tied_ && (stage == 0 || stage + 1 == stages_);
     const std::vector<int> unit =
         in_tied_unit ? std::vector<int>{0, stages_ - 1} : std::vector<int>{stage};
-    committed_[Size(stage)] = UnitHolds(unit);
+    committed_[Index(stage)] = UnitHolds(unit);
   }
 }
 
 // --- open stages -----------------------------------------------------------------------------
 
 Ticks OpenWork::Remaining(const Member& member, int stage, int done) const {
-  const StageCosts& costs = question_.plan.costs.stages[Size(stage)];
+  const StageCosts& costs = question_.plan.costs.stages[Index(stage)];
   Ticks ticks = 0;
   if (done < kForwardDone) ticks += costs.forward;
   if (done < kInputDone) ticks += costs.backward_input;
@@ -194,14 +193,14 @@ Ticks OpenWork::Remaining(const Member& member, int stage, int done) const {
 // What has begun stays where it is. The rest goes to whoever has least to do; to have its input
 // already counts as one micro-batch less.
 void OpenWork::AssignOpenStage(int stage) {
-  const std::vector<std::int32_t>& peers = peers_[Size(stage)];
+  const std::vector<std::int32_t>& peers = peers_[Index(stage)];
   std::vector<Ticks> whole;  // by peer: all of one micro-batch
   whole.reserve(peers.size());
-  for (const std::int32_t m : peers) whole.push_back(Remaining(members_[Size(m)], stage, 0));
+  for (const std::int32_t m : peers) whole.push_back(Remaining(members_[Index(m)], stage, 0));
   ForEachMicroBatch([&](MicroBatch b) {
     const Slot& slot = SlotAt(stage, b);
     if (slot.owner == kNobody || slot.done == kAllDone) return;
-    Member& owner = members_[Size(slot.owner)];
+    Member& owner = members_[Index(slot.owner)];
     owner.load += Remaining(owner, stage, slot.done);
   });
   ForEachMicroBatch([&](MicroBatch b) {
@@ -211,7 +210,7 @@ void OpenWork::AssignOpenStage(int stage) {
     std::size_t best = 0;
     std::tuple<Ticks, bool> least;
     for (std::size_t p = 0; p < peers.size(); ++p) {
-      const Member& member = members_[Size(peers[p])];
+      const Member& member = members_[Index(peers[p])];
       const bool here = any_here && HasInput(BoundaryKind::kActivation, stage, b, peers[p]);
       const std::tuple<Ticks, bool> cost = {member.load + (here ? 0 : whole[p]),
                                             member.worker.pipeline != b.home};
@@ -221,7 +220,7 @@ void OpenWork::AssignOpenStage(int stage) {
       }
     }
     slot.owner = peers[best];
-    members_[Size(slot.owner)].load += whole[best];
+    members_[Index(slot.owner)].load += whole[best];
   });
 }
 
@@ -229,18 +228,18 @@ void OpenWork::AssignOpenStage(int stage) {
 
 bool OpenWork::RunsForward(int stage, MicroBatch micro_batch) const {
   const Slot& slot = SlotAt(stage, micro_batch);
-  return committed_[Size(stage)] ? slot.regenerator != kNobody : slot.done < kForwardDone;
+  return committed_[Index(stage)] ? slot.regenerator != kNobody : slot.done < kForwardDone;
 }
 
 bool OpenWork::RunsInput(int stage, MicroBatch micro_batch) const {
   const Slot& slot = SlotAt(stage, micro_batch);
-  return committed_[Size(stage)] ? slot.regenerates_input : slot.done < kInputDone;
+  return committed_[Index(stage)] ? slot.regenerates_input : slot.done < kInputDone;
 }
 
 Status OpenWork::CloseDemands() {
   Status status;
   for (int stage = 0; stage < stages_; ++stage) {
-    if (committed_[Size(stage)]) continue;
+    if (committed_[Index(stage)]) continue;
     ForEachMicroBatch([&](MicroBatch b) {
       const Slot& slot = SlotAt(stage, b);
       if (status.ok() && slot.done < kForwardDone) status = NeedActivation(stage, b, slot.owner);
@@ -265,15 +264,15 @@ Status OpenWork::NeedGradient(int stage, MicroBatch b, std::int32_t consumer) {
 
 Status OpenWork::Regenerate(int stage, MicroBatch b, bool input) {
   Slot& slot = SlotAt(stage, b);
-  if (!committed_[Size(stage)]) {
+  if (!committed_[Index(stage)]) {
     return absl::FailedPreconditionError(fmt::format(
         "worker {} has run micro-batch {} of iteration {} at stage {}, which is not reduced yet, "
         "but keeps no log of what it sent",
-        ToString(members_[Size(slot.owner)].worker), ToString(b), iteration_ + 1, stage));
+        ToString(members_[Index(slot.owner)].worker), ToString(b), iteration_ + 1, stage));
   }
   if (slot.regenerator == kNobody) {
     RC_ASSIGN_OR_RETURN(slot.regenerator, ChooseRegenerator(stage, b));
-    ++members_[Size(slot.regenerator)].regenerations;
+    ++members_[Index(slot.regenerator)].regenerations;
     ++regenerated_actions_;
     RC_RETURN_IF_ERROR(NeedActivation(stage, b, slot.regenerator));
   }
@@ -287,8 +286,8 @@ Status OpenWork::Regenerate(int stage, MicroBatch b, bool input) {
 StatusOr<std::int32_t> OpenWork::ChooseRegenerator(int stage, MicroBatch b) const {
   std::int32_t best = kNobody;
   std::tuple<int, bool> least;
-  for (const std::int32_t m : peers_[Size(stage)]) {
-    const Member& member = members_[Size(m)];
+  for (const std::int32_t m : peers_[Index(stage)]) {
+    const Member& member = members_[Index(m)];
     const std::vector<std::int32_t>& undo = member.ledger->undo;
     const bool has_bits = member.ledger->version == iteration_ ||
                           std::count(undo.begin(), undo.end(), iteration_) > 0;
@@ -310,16 +309,16 @@ std::vector<Resend> OpenWork::FindResends() const {
   std::vector<Resend> resends;
   const auto add = [&](BoundaryKind kind, int stage, MicroBatch b, std::int32_t consumer) {
     if (HasInput(kind, stage, b, consumer)) return;
-    const std::int32_t sender = SlotAt(stage, b).logged[Size(int(kind))];
+    const std::int32_t sender = SlotAt(stage, b).logged[Index(int(kind))];
     RC_CHECK(sender != kNobody) << "micro-batch " << b << " at stage " << stage;
     resends.push_back({.tensor = {kind, StageId(stage), b},
-                       .from = members_[Size(sender)].worker,
-                       .to = members_[Size(consumer)].worker});
+                       .from = members_[Index(sender)].worker,
+                       .to = members_[Index(consumer)].worker});
   };
   for (int stage = 0; stage < stages_; ++stage) {
     ForEachMicroBatch([&](MicroBatch b) {
       const Slot& slot = SlotAt(stage, b);
-      const std::int32_t runner = committed_[Size(stage)] ? slot.regenerator : slot.owner;
+      const std::int32_t runner = committed_[Index(stage)] ? slot.regenerator : slot.owner;
       if (stage > 0 && RunsForward(stage, b) && !RunsForward(stage - 1, b)) {
         add(BoundaryKind::kActivation, stage, b, runner);
       }
@@ -339,8 +338,8 @@ std::vector<HandOver> OpenWork::FindHandOvers() const {
     const Member* holder = nullptr;
     bool lacking = false;
     for (const int stage : stages) {
-      for (const std::int32_t m : peers_[Size(stage)]) {
-        const Member& member = members_[Size(m)];
+      for (const std::int32_t m : peers_[Index(stage)]) {
+        const Member& member = members_[Index(m)];
         lacking = lacking || !(member.*holds);
         if (member.*holds && holder == nullptr) holder = &member;
       }
@@ -350,7 +349,7 @@ std::vector<HandOver> OpenWork::FindHandOvers() const {
     hand_overs.push_back({part, holder->worker.stage, holder->worker});
   };
   for (int stage = 0; stage < stages_; ++stage) {
-    if (committed_[Size(stage)]) add(ReducedPart::kStage, &Member::holds_stage_part, {stage});
+    if (committed_[Index(stage)]) add(ReducedPart::kStage, &Member::holds_stage_part, {stage});
   }
   if (tied_ && committed_[0]) {
     add(ReducedPart::kTied, &Member::holds_tied_part, {0, stages_ - 1});
@@ -363,7 +362,7 @@ std::vector<HandOver> OpenWork::FindHandOvers() const {
 // What is through first, then what is deferred, then what is stashed: memory then never stands
 // higher than it has.
 void OpenWork::ListDone(std::int32_t m, std::vector<Action>& done) const {
-  const StageId stage = members_[Size(m)].worker.stage;
+  const StageId stage = members_[Index(m)].worker.stage;
   const ActionKind kinds[] = {ActionKind::kForward, ActionKind::kBackwardInput,
                               ActionKind::kBackwardWeight};
   for (int reached = kAllDone; reached >= kForwardDone; --reached) {
@@ -379,14 +378,14 @@ void OpenWork::ListActions(Schedule& workers) const {
   for (int stage = 0; stage < stages_; ++stage) {
     ForEachMicroBatch([&](MicroBatch b) {
       const Slot& slot = SlotAt(stage, b);
-      const std::int32_t runner = committed_[Size(stage)] ? slot.regenerator : slot.owner;
+      const std::int32_t runner = committed_[Index(stage)] ? slot.regenerator : slot.owner;
       if (runner == kNobody) return;
-      std::vector<Action>& actions = workers[Size(runner)].actions;
+      std::vector<Action>& actions = workers[Index(runner)].actions;
       const auto add = [&](ActionKind kind) { actions.push_back({kind, StageId(stage), b}); };
       if (RunsForward(stage, b)) add(ActionKind::kForward);
-      const bool whole = !question_.plan.options.decoupled && !committed_[Size(stage)];
+      const bool whole = !question_.plan.options.decoupled && !committed_[Index(stage)];
       if (RunsInput(stage, b)) add(whole ? ActionKind::kBackward : ActionKind::kBackwardInput);
-      if (committed_[Size(stage)] || slot.done == kAllDone) return;
+      if (committed_[Index(stage)] || slot.done == kAllDone) return;
       if (!whole || slot.done == kInputDone) add(ActionKind::kBackwardWeight);
     });
   }
@@ -395,7 +394,7 @@ void OpenWork::ListActions(Schedule& workers) const {
 void OpenWork::AddStepsOfCommitted(const std::vector<HandOver>& hand_overs, Plan& rest) const {
   for (std::size_t m = 0; m < members_.size(); ++m) {
     const StageId stage = members_[m].worker.stage;
-    if (!committed_[Size(stage.value())]) continue;
+    if (!committed_[Index(stage.value())]) continue;
     const bool in_tied_unit = stage.value() == 0 || stage.value() + 1 == stages_;
     const bool takes_part =
         std::any_of(hand_overs.begin(), hand_overs.end(), [&](const HandOver& hand_over) {
@@ -422,13 +421,13 @@ StatusOr<OpenIteration> OpenWork::Describe(const OrderRemainderFunction& order) 
   rest.costs = plan.costs;
   rest.slow = plan.slow;
   for (std::int32_t m = 0; m < std::ssize(members_); ++m) {
-    const WorkerId worker = members_[Size(m)].worker;
+    const WorkerId worker = members_[Index(m)].worker;
     rest.initial.push_back({worker, iteration_ + 1, {}});
     ListDone(m, rest.initial.back().done);
     rest.workers.push_back({worker, {}});
   }
   for (int stage = 0; stage < stages_; ++stage) {
-    if (committed_[Size(stage)]) rest.committed.emplace_back(stage);
+    if (committed_[Index(stage)]) rest.committed.emplace_back(stage);
   }
   ListActions(rest.workers);
   RC_ASSIGN_OR_RETURN(rest.workers, order(rest));

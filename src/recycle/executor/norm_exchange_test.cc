@@ -9,16 +9,16 @@
 namespace recycle {
 namespace {
 
-WorkerId Worker(int pipeline, int stage) { return {PipelineId(pipeline), StageId(stage)}; }
+WorkerId WorkerAt(int pipeline, int stage) { return {PipelineId(pipeline), StageId(stage)}; }
 
 TEST(NormRoutes, OwnPipelineWhereItLives) {
-  const std::vector<WorkerId> members = {Worker(0, 0), Worker(0, 1), Worker(1, 0), Worker(2, 0),
-                                         Worker(2, 1)};
-  EXPECT_EQ(NormSource(members, Worker(2, 0), StageId(1)), Worker(2, 1));
-  EXPECT_EQ(NormSource(members, Worker(1, 0), StageId(1)), Worker(2, 1)) << "rank 1 mod 2";
-  EXPECT_EQ(NormListeners(members, Worker(2, 1), StageId(0)),
-            (std::vector<WorkerId>{Worker(1, 0), Worker(2, 0)}));
-  EXPECT_TRUE(NormListeners(members, Worker(1, 0), StageId(1)).empty());
+  const std::vector<WorkerId> members = {WorkerAt(0, 0), WorkerAt(0, 1), WorkerAt(1, 0),
+                                         WorkerAt(2, 0), WorkerAt(2, 1)};
+  EXPECT_EQ(NormSource(members, WorkerAt(2, 0), StageId(1)), WorkerAt(2, 1));
+  EXPECT_EQ(NormSource(members, WorkerAt(1, 0), StageId(1)), WorkerAt(2, 1)) << "rank 1 mod 2";
+  EXPECT_EQ(NormListeners(members, WorkerAt(2, 1), StageId(0)),
+            (std::vector<WorkerId>{WorkerAt(1, 0), WorkerAt(2, 0)}));
+  EXPECT_TRUE(NormListeners(members, WorkerAt(1, 0), StageId(1)).empty());
 }
 
 // Whoever died: every worker hears exactly one live worker of each neighbouring stage.
@@ -29,7 +29,7 @@ TEST(NormRoutes, EveryWorkerIsHeardToOnceWhoeverDied) {
     std::vector<WorkerId> members;
     for (int k = 0; k < 5; ++k) {
       for (int i = 0; i < 3; ++i) {
-        if (k == i || prng.Below(2) == 0) members.push_back(Worker(k, i));
+        if (k == i || prng.Below(2) == 0) members.push_back(WorkerAt(k, i));
       }
     }
     for (const WorkerId listener : members) {

@@ -7,18 +7,18 @@
 #include <limits>
 #include <string>
 
+#include "recycle/base/index.h"
+
 namespace recycle {
 namespace {
 
-constexpr std::int32_t kKinds = 4;  // F, I, W, B
+constexpr std::int32_t kWorkKinds = 4;  // F, I, W, B
 // What stands for an output that has no position: it is there anyway (the phantom's position);
 // nobody has it; from kFirstWaiter down: a worker waits for it.
 constexpr std::int32_t kAvailable = 0;
 constexpr std::int32_t kAbsent = -1;
 constexpr std::int32_t kFirstWaiter = -2;
 constexpr Ticks kForEver = std::numeric_limits<Ticks>::min() / 2;
-
-std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 Ticks Slowed(Ticks duration, double factor) {
   return std::llround(static_cast<double>(duration) * factor);
@@ -67,7 +67,7 @@ class PlanCompiler {
     result_.ends_.resize(result_.nodes_.size());
     result_.ends_[0] = kForEver;
     result_.clocks_.assign(plan_.workers.size(), 0);
-    result_.gates_.assign(Size(stages_) + 1, 0);
+    result_.gates_.assign(Index(stages_) + 1, 0);
     result_.gates_.back() = kForEver;
     return OkStatus();
   }
@@ -110,13 +110,13 @@ class PlanCompiler {
   }
 
   void LayOutStages() {
-    stage_column_.resize(Size(stages_));
-    stage_local_.resize(Size(stages_));
+    stage_column_.resize(Index(stages_));
+    stage_local_.resize(Index(stages_));
     for (int column = 0; column < plan_.parallel.pipeline; ++column) {
       std::int32_t local = 0;
       for (const StageId stage : StagesOfColumn(plan_.parallel, StageId(column))) {
-        stage_column_[Size(stage.value())] = column;
-        stage_local_[Size(stage.value())] = local++;
+        stage_column_[Index(stage.value())] = column;
+        stage_local_[Index(stage.value())] = local++;
       }
     }
   }
@@ -124,7 +124,7 @@ class PlanCompiler {
   // Cost classes: a block for every column, then one for every slow worker; a block is the column's
   // stages times the kinds.
   void AddCosts() {
-    const std::int32_t block = plan_.parallel.virtual_stages * kKinds;
+    const std::int32_t block = plan_.parallel.virtual_stages * kWorkKinds;
     for (int column = 0; column < plan_.parallel.pipeline; ++column) AddBlock(column, 1.0);
     for (const WorkerSchedule& entry : plan_.workers) {
       first_class_.push_back(entry.worker.stage.value() * block);
@@ -138,7 +138,7 @@ class PlanCompiler {
     }
     result_.staggered_ = plan_.options.staggered;
     for (int s = 0; s < stages_; ++s) {
-      const StageCosts& costs = plan_.costs.stages[Size(s)];
+      const StageCosts& costs = plan_.costs.stages[Index(s)];
       const bool committed =
           std::count(plan_.committed.begin(), plan_.committed.end(), StageId(s)) > 0;
       result_.steps_.push_back({costs.all_reduce, costs.optimizer, committed});
@@ -148,9 +148,9 @@ class PlanCompiler {
   void AddBlock(int column, double factor) {
     for (const StageId stage : StagesOfColumn(plan_.parallel, StageId(column))) {
       const std::int32_t s = stage.value();
-      const StageCosts& costs = plan_.costs.stages[Size(s)];
-      const Ticks forward_send = s > 0 ? plan_.costs.send_forward[Size(s) - 1] : 0;
-      const Ticks backward_send = s + 1 < stages_ ? plan_.costs.send_backward[Size(s)] : 0;
+      const StageCosts& costs = plan_.costs.stages[Index(s)];
+      const Ticks forward_send = s > 0 ? plan_.costs.send_forward[Index(s) - 1] : 0;
+      const Ticks backward_send = s + 1 < stages_ ? plan_.costs.send_backward[Index(s)] : 0;
       const auto add = [&](ActionKind kind, Ticks input_send, std::int32_t gate) {
         result_.classes_.push_back({Slowed(DurationOf(costs, kind), factor), input_send, gate});
       };
@@ -165,10 +165,10 @@ class PlanCompiler {
   // after the last whose outputs are always there: neighbours are one row apart, without
   // exceptions.
   Slot& SlotOf(std::int32_t stage, MicroBatch b) {
-    return slots_[(Size(b.home.value()) * Size(stages_ + 2) + Size(stage + 1)) * RowSize() +
-                  Size(b.index)];
+    return slots_[(Index(b.home.value()) * Index(stages_ + 2) + Index(stage + 1)) * RowSize() +
+                  Index(b.index)];
   }
-  std::size_t RowSize() const { return Size(plan_.micro_batches); }
+  std::size_t RowSize() const { return Index(plan_.micro_batches); }
 
   static std::size_t OutputIndex(ActionKind kind) { return kind == ActionKind::kForward ? 0 : 1; }
 
@@ -178,7 +178,7 @@ class PlanCompiler {
   }
 
   void ClearSlots() {
-    slots_.assign(Size(plan_.parallel.data) * Size(stages_ + 2) * RowSize(),
+    slots_.assign(Index(plan_.parallel.data) * Index(stages_ + 2) * RowSize(),
                   Slot{{kAbsent, kAbsent}, kAbsent});
     for (int k = 0; k < plan_.parallel.data; ++k) {
       FillRow(k, -1, kAvailable);
@@ -189,7 +189,7 @@ class PlanCompiler {
   bool InRange(const Action& action, int column) const {
     const std::int32_t stage = action.stage.value();
     const MicroBatch b = action.micro_batch;
-    return stage >= 0 && stage < stages_ && stage_column_[Size(stage)] == column &&
+    return stage >= 0 && stage < stages_ && stage_column_[Index(stage)] == column &&
            b.home.value() >= 0 && b.home.value() < plan_.parallel.data && b.index >= 0 &&
            b.index < plan_.micro_batches;
   }
@@ -244,8 +244,8 @@ class PlanCompiler {
 
   // Places the actions of `worker` until one lacks its input; false after an error.
   bool Advance(std::int32_t worker) {
-    const std::int32_t column = plan_.workers[Size(worker)].worker.stage.value();
-    Cursor& cursor = cursors_[Size(worker)];
+    const std::int32_t column = plan_.workers[Index(worker)].worker.stage.value();
+    Cursor& cursor = cursors_[Index(worker)];
     // Two cache lines; there are more orders in turn than hardware follows.
     constexpr std::ptrdiff_t kAhead = 8;
     if (cursor.end - cursor.next > kAhead) __builtin_prefetch(cursor.next + kAhead);
@@ -253,7 +253,7 @@ class PlanCompiler {
       const Action& action = *cursor.next;
       if (!HasMicroBatch(action.kind)) continue;
       if (!InRange(action, column)) {
-        error_ = OutOfRange(plan_.workers[Size(worker)].worker, action);
+        error_ = OutOfRange(plan_.workers[Index(worker)].worker, action);
         return false;
       }
       switch (Place(worker, action)) {
@@ -292,10 +292,10 @@ class PlanCompiler {
   }
 
   std::int32_t AddNode(std::int32_t input, std::int32_t worker, const Action& action) {
-    const std::int32_t local = stage_local_[Size(action.stage.value())];
-    result_.nodes_.push_back(
-        {input, worker,
-         first_class_[Size(worker)] + local * kKinds + static_cast<std::int32_t>(action.kind)});
+    const std::int32_t local = stage_local_[Index(action.stage.value())];
+    result_.nodes_.push_back({input, worker,
+                              first_class_[Index(worker)] + local * kWorkKinds +
+                                  static_cast<std::int32_t>(action.kind)});
     return static_cast<std::int32_t>(result_.nodes_.size()) - 1;
   }
 
@@ -314,7 +314,7 @@ class PlanCompiler {
   }
 
   Placing LacksOwn(std::int32_t worker, const Action& action, ActionKind kind) {
-    const WorkerSchedule& entry = plan_.workers[Size(worker)];
+    const WorkerSchedule& entry = plan_.workers[Index(worker)];
     const Action needed{kind, action.stage, action.micro_batch};
     if (std::count(entry.actions.begin(), entry.actions.end(), needed) > 0) {
       return Fail(absl::FailedPreconditionError(fmt::format("worker {} runs {} before {}: deadlock",
@@ -338,7 +338,7 @@ class PlanCompiler {
 
   Status Refuse(std::int32_t worker, const Action& action, const std::string& why) const {
     return absl::InvalidArgumentError(fmt::format(
-        "worker {}: {} {}", ToString(plan_.workers[Size(worker)].worker), ToString(action), why));
+        "worker {}: {} {}", ToString(plan_.workers[Index(worker)].worker), ToString(action), why));
   }
 
   // Names the action that blocks worker `w`: its input comes too late, or never.
@@ -365,12 +365,12 @@ class PlanCompiler {
   }
 
   void CollectLastActions() {
-    std::vector<std::int32_t> last(plan_.workers.size() * Size(plan_.parallel.virtual_stages), 0);
-    const std::size_t locals = Size(plan_.parallel.virtual_stages);
+    std::vector<std::int32_t> last(plan_.workers.size() * Index(plan_.parallel.virtual_stages), 0);
+    const std::size_t locals = Index(plan_.parallel.virtual_stages);
     for (std::size_t p = 1; p < result_.nodes_.size(); ++p) {
       const CompiledPlan::Node& node = result_.nodes_[p];
-      const std::int32_t local = (node.cost_class - first_class_[Size(node.worker)]) / kKinds;
-      last[Size(node.worker) * locals + Size(local)] = static_cast<std::int32_t>(p);
+      const std::int32_t local = (node.cost_class - first_class_[Index(node.worker)]) / kWorkKinds;
+      last[Index(node.worker) * locals + Index(local)] = static_cast<std::int32_t>(p);
     }
     for (std::size_t w = 0; w < plan_.workers.size(); ++w) {
       const auto stages = StagesOfColumn(plan_.parallel, plan_.workers[w].worker.stage);
@@ -399,16 +399,16 @@ std::vector<Ticks> CompiledPlan::RunPass(const std::vector<Ticks>& releases) {
   std::copy(releases.begin(), releases.end(), gates_.begin());
   for (std::size_t p = 1; p < nodes_.size(); ++p) {
     const Node& node = nodes_[p];
-    const CostClass& cost = classes_[Size(node.cost_class)];
-    Ticks& clock = clocks_[Size(node.worker)];
-    const Ticks input = ends_[Size(node.input)] + cost.input_send;
-    clock = std::max(std::max(clock, input), gates_[Size(cost.gate)]) + cost.duration;
+    const CostClass& cost = classes_[Index(node.cost_class)];
+    Ticks& clock = clocks_[Index(node.worker)];
+    const Ticks input = ends_[Index(node.input)] + cost.input_send;
+    clock = std::max(std::max(clock, input), gates_[Index(cost.gate)]) + cost.duration;
     ends_[p] = clock;
   }
   std::vector<Ticks> ends = releases;
   for (const LastAction& last : last_actions_) {
-    Ticks& end = ends[Size(last.stage)];
-    end = std::max(end, ends_[Size(last.position)]);
+    Ticks& end = ends[Index(last.stage)];
+    end = std::max(end, ends_[Index(last.position)]);
   }
   Ticks slowest_reduce = kForEver;
   for (std::size_t s = 0; s < ends.size(); ++s) {
@@ -427,10 +427,10 @@ std::vector<std::vector<TimedAction>> CompiledPlan::TimedActions(const Plan& pla
   std::vector<std::vector<TimedAction>> timed(plan.workers.size());
   std::vector<std::size_t> heads(plan.workers.size(), 0);
   for (std::size_t p = 1; p < nodes_.size(); ++p) {
-    const std::size_t w = Size(nodes_[p].worker);
+    const std::size_t w = Index(nodes_[p].worker);
     const std::vector<Action>& actions = plan.workers[w].actions;
     while (!HasMicroBatch(actions[heads[w]].kind)) ++heads[w];
-    const Ticks duration = classes_[Size(nodes_[p].cost_class)].duration;
+    const Ticks duration = classes_[Index(nodes_[p].cost_class)].duration;
     timed[w].push_back({actions[heads[w]++], ends_[p] - duration, ends_[p]});
   }
   return timed;

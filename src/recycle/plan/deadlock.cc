@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "recycle/base/index.h"
+
 namespace recycle {
 namespace {
 
 constexpr std::int32_t kNobody = -1;
-
-std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 bool IsInputBackward(ActionKind kind) {
   return kind == ActionKind::kBackwardInput || kind == ActionKind::kBackward;
@@ -24,11 +24,11 @@ class Run {
  public:
   explicit Run(const Plan& plan) : plan_(plan), stages_(plan.parallel.num_stages()) {
     const std::size_t outputs =
-        2 * Size(stages_) * Size(plan.micro_batches) * Size(plan.parallel.data);
+        2 * Index(stages_) * Index(plan.micro_batches) * Index(plan.parallel.data);
     outputs_.assign(outputs, plan.initial.empty() ? Output{} : Output{.ready = true});
     heads_.assign(plan.workers.size(), 0);
-    unreduced_.assign(Size(stages_), 0);
-    at_barrier_.resize(Size(stages_) + 1);
+    unreduced_.assign(Index(stages_), 0);
+    at_barrier_.resize(Index(stages_) + 1);
     for (std::size_t w = plan.workers.size(); w-- > 0;) {
       able_.push_back(static_cast<std::int32_t>(w));
       CountProducers(plan.workers[w].actions);
@@ -74,9 +74,9 @@ class Run {
   };
 
   Output& OutputOf(std::int32_t stage, MicroBatch b, bool forward) {
-    return outputs_[2 * ((Size(b.home.value()) * Size(stages_) + Size(stage)) *
-                             Size(plan_.micro_batches) +
-                         Size(b.index)) +
+    return outputs_[2 * ((Index(b.home.value()) * Index(stages_) + Index(stage)) *
+                             Index(plan_.micro_batches) +
+                         Index(b.index)) +
                     (forward ? 0 : 1)];
   }
 
@@ -85,15 +85,15 @@ class Run {
   void CountProducers(const std::vector<Action>& actions) {
     for (const Action& action : actions) {
       const bool forward = action.kind == ActionKind::kForward;
-      if (action.kind == ActionKind::kReduceGrad) ++unreduced_[Size(action.stage.value())];
+      if (action.kind == ActionKind::kReduceGrad) ++unreduced_[Index(action.stage.value())];
       if (plan_.initial.empty() || !(forward || IsInputBackward(action.kind))) continue;
       OutputOf(action.stage.value(), action.micro_batch, forward).ready = false;
     }
   }
 
   void Advance(std::int32_t worker) {
-    const std::vector<Action>& actions = plan_.workers[Size(worker)].actions;
-    std::size_t& head = heads_[Size(worker)];
+    const std::vector<Action>& actions = plan_.workers[Index(worker)].actions;
+    std::size_t& head = heads_[Index(worker)];
     // Two cache lines; there are more orders in turn than hardware follows.
     constexpr std::size_t kAhead = 8;
     if (head + kAhead < actions.size()) __builtin_prefetch(&actions[head + kAhead]);
@@ -132,8 +132,8 @@ class Run {
 
   // A REDUCE_GRAD ends when all its members have reached it.
   bool PassBarrier(std::int32_t worker, std::int32_t stage) {
-    std::vector<std::int32_t>& members = at_barrier_[Size(stage)];
-    std::int32_t& missing = unreduced_[Size(stage)];
+    std::vector<std::int32_t>& members = at_barrier_[Index(stage)];
+    std::int32_t& missing = unreduced_[Index(stage)];
     if (missing == 0) return true;
     members.push_back(worker);
     if (static_cast<std::int32_t>(members.size()) < missing) return false;

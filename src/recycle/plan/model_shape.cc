@@ -140,7 +140,7 @@ class Splitter {
   std::vector<double> sums_;  // FLOPs of the layers before
 };
 
-Ticks DurationOf(double flops, double flops_per_second) {
+Ticks ComputeTime(double flops, double flops_per_second) {
   constexpr double kMaxMs = 9e6;
   const double ms = std::min(flops / flops_per_second * 1e3, kMaxMs);
   return std::llround(ms * static_cast<double>(kTicksPerUnit));
@@ -188,10 +188,10 @@ CostProfile CostsFromShape(const ModelShape& shape, const std::vector<LayerRange
     if (borrows_embedding) sum.parameters += std::int64_t{shape.vocabulary} * shape.hidden;
     const double parameters = static_cast<double>(sum.parameters);
     StageCosts stage;
-    stage.forward = DurationOf(sum.forward_flops, flops_per_second);
-    stage.backward_input = DurationOf(sum.backward_input_flops, flops_per_second);
-    stage.backward_weight = DurationOf(sum.backward_weight_flops, flops_per_second);
-    stage.optimizer = DurationOf(kOptimizerFlops * parameters, flops_per_second);
+    stage.forward = ComputeTime(sum.forward_flops, flops_per_second);
+    stage.backward_input = ComputeTime(sum.backward_input_flops, flops_per_second);
+    stage.backward_weight = ComputeTime(sum.backward_weight_flops, flops_per_second);
+    stage.optimizer = ComputeTime(kOptimizerFlops * parameters, flops_per_second);
     stage.activation_bytes = sum.activation_bytes;
     stage.deferred_bytes = sum.deferred_bytes;
     stage.boundary_bytes = kBytes * Tokens(shape) * shape.hidden;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "recycle/base/index.h"
 #include "recycle/plan/deadlock.h"
 #include "recycle/plan/memory_meter.h"
 
@@ -21,8 +22,6 @@ constexpr std::uint8_t kForwardDone = 1;
 constexpr std::uint8_t kInputDone = 2;
 constexpr std::uint8_t kAllDone = 3;
 
-std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
 // Applies rules 0, 1, 2 and 4; rule 3 is deadlock.h's.
 class Checker {
  public:
@@ -37,9 +36,9 @@ class Checker {
     CheckWorkerList();
     CheckInitial();
     if (!violations_.empty()) return std::move(violations_);
-    progress_.resize(Size(stages_) * Size(plan_.parallel.data) * Size(plan_.micro_batches));
-    committed_.resize(Size(stages_));
-    for (const StageId stage : plan_.committed) committed_[Size(stage.value())] = true;
+    progress_.resize(Index(stages_) * Index(plan_.parallel.data) * Index(plan_.micro_batches));
+    committed_.resize(Index(stages_));
+    for (const StageId stage : plan_.committed) committed_[Index(stage.value())] = true;
     for (std::size_t w = 0; w < plan_.workers.size() && !Full(); ++w) WalkWorker(w);
     if (!ids_out_of_range_ && !Full()) CheckComplete();
     const bool only_memory = std::all_of(violations_.begin(), violations_.end(),
@@ -116,7 +115,7 @@ class Checker {
                fmt::format("initial names worker {}, which is not alive", ToString(state.worker)));
         continue;
       }
-      const InitialState*& done = done_[Size(entry - plan_.workers.data())];
+      const InitialState*& done = done_[Index(entry - plan_.workers.data())];
       if (done != nullptr || state.iteration != plan_.initial.front().iteration) {
         Report(0, state.worker, std::nullopt,
                fmt::format("initial of worker {}: one entry a worker, all for the same iteration",
@@ -130,10 +129,10 @@ class Checker {
   void WalkWorker(std::size_t w) {
     const WorkerSchedule& entry = plan_.workers[w];
     MemoryMeter memory(plan_, entry.worker.stage);
-    steps_.assign(Size(stages_), {});
+    steps_.assign(Index(stages_), {});
     const std::vector<StageId> stages = StagesOfColumn(plan_.parallel, entry.worker.stage);
     const std::optional<double> capacity =
-        plan_.costs.stages[Size(stages[0].value())].capacity_bytes;
+        plan_.costs.stages[Index(stages[0].value())].capacity_bytes;
     const auto run = [&](const Action& action, std::optional<std::size_t> position) {
       if (!CheckPlace(entry.worker, position, action)) return;
       double bytes = 0;
@@ -141,15 +140,15 @@ class Checker {
         CheckStep(entry.worker, position, action);
         return;
       }
-      if (steps_[Size(action.stage.value())].reduces > 0) {
+      if (steps_[Index(action.stage.value())].reduces > 0) {
         Report(2, entry.worker, position,
                fmt::format("worker {}: {} comes after the REDUCE_GRAD of its stage",
                            ToString(entry.worker), ToString(action)));
       }
-      if (committed_[Size(action.stage.value())]) {
+      if (committed_[Index(action.stage.value())]) {
         bytes = RunCommitted(w, position, action, memory);
       } else {
-        steps_[Size(action.stage.value())].backward_seen |= action.kind != ActionKind::kForward;
+        steps_[Index(action.stage.value())].backward_seen |= action.kind != ActionKind::kForward;
         if (CheckOrder(w, position, action)) bytes = memory.Run(action);
       }
       constexpr double kSlack = 1 + 1e-9;  // sums of decimal fractions do not come out even
@@ -209,7 +208,7 @@ class Checker {
         Report(1, worker, position,
                fmt::format("worker {}: {} ran on worker {} already: every micro-batch once",
                            ToString(worker), ToString(action),
-                           ToString(plan_.workers[Size(progress.worker)].worker)));
+                           ToString(plan_.workers[Index(progress.worker)].worker)));
         return false;
       }
       progress = {self, kForwardDone};
@@ -227,7 +226,7 @@ class Checker {
              fmt::format(
                  "worker {}: {} runs apart from its F on worker {}: one worker runs all of a "
                  "micro-batch's actions of a stage",
-                 ToString(worker), text, ToString(plan_.workers[Size(progress.worker)].worker)));
+                 ToString(worker), text, ToString(plan_.workers[Index(progress.worker)].worker)));
     } else if (progress.last > needed) {
       Report(1, worker, position,
              fmt::format("worker {}: {} is done already: one I and one W, or one B",
@@ -269,13 +268,13 @@ class Checker {
   // Rule 2 for step actions: REDUCE_GRAD after every W, STEP after it; VALIDATE between the two if
   // synchronous, before the first I or B if staggered. Committed stages are reduced already.
   void CheckStep(WorkerId worker, std::optional<std::size_t> position, const Action& action) {
-    Steps& steps = steps_[Size(action.stage.value())];
+    Steps& steps = steps_[Index(action.stage.value())];
     const auto report = [&](const char* why) {
       Report(2, worker, position,
              fmt::format("worker {}: {} {}", ToString(worker), ToString(action), why));
     };
     if (action.kind == ActionKind::kReduceGrad) ++steps.reduces;
-    const bool reduced = steps.reduces > 0 || committed_[Size(action.stage.value())];
+    const bool reduced = steps.reduces > 0 || committed_[Index(action.stage.value())];
     if (action.kind == ActionKind::kStep) {
       ++steps.steps;
       if (!reduced) report("comes before its REDUCE_GRAD");
@@ -292,8 +291,8 @@ class Checker {
 
   // The counts of step actions once worker `w` is through.
   void CheckStepsThere(WorkerId worker, std::size_t w, StageId stage) {
-    const Steps& steps = steps_[Size(stage.value())];
-    const bool committed = committed_[Size(stage.value())];
+    const Steps& steps = steps_[Index(stage.value())];
+    const bool committed = committed_[Index(stage.value())];
     const bool validate_optional =
         plan_.options.staggered && done_[w] != nullptr && steps.backward_seen;
     const auto check = [&](int count, bool optional, ActionKind kind) {
@@ -310,7 +309,7 @@ class Checker {
   // Rule 1, the other way round: nothing is missing.
   void CheckComplete() {
     for (int s = 0; s < stages_; ++s) {
-      if (committed_[Size(s)]) continue;
+      if (committed_[Index(s)]) continue;
       for (int m = 0; m < plan_.micro_batches; ++m) {
         for (int k = 0; k < plan_.parallel.data && !Full(); ++k) {
           const MicroBatch b{PipelineId(k), m};
@@ -320,7 +319,7 @@ class Checker {
                                 : progress.last == kForwardDone ? "I and W, or B,"
                                                                 : "F";
           std::optional<WorkerId> worker;
-          if (progress.worker >= 0) worker = plan_.workers[Size(progress.worker)].worker;
+          if (progress.worker >= 0) worker = plan_.workers[Index(progress.worker)].worker;
           Report(1, worker, std::nullopt,
                  fmt::format("micro-batch {} has no {} at stage {}", ToString(b), missing, s));
         }
@@ -329,9 +328,9 @@ class Checker {
   }
 
   Progress& ProgressOf(StageId stage, MicroBatch b) {
-    return progress_[(Size(stage.value()) * Size(plan_.parallel.data) + Size(b.home.value())) *
-                         Size(plan_.micro_batches) +
-                     Size(b.index)];
+    return progress_[(Index(stage.value()) * Index(plan_.parallel.data) + Index(b.home.value())) *
+                         Index(plan_.micro_batches) +
+                     Index(b.index)];
   }
 
   const Plan& plan_;

@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "recycle/base/index.h"
 #include "recycle/planner/fault_free.h"
 
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 // The shortest durations of a stage's live workers: of F, of what the stage before waits for (I, or
 // B when coupled), and of the W that then remains.
@@ -25,8 +24,8 @@ struct Fastest {
 
 Fastest FastestOf(const FlatJob& job, int stage) {
   Fastest fastest;
-  for (const int k : job.live[At(stage)]) {
-    const auto& own = job.durations[At(stage * job.num_pipelines + k)];
+  for (const int k : job.live[Index(stage)]) {
+    const auto& own = job.durations[Index(stage * job.num_pipelines + k)];
     fastest.forward = std::min(fastest.forward, own[0]);
     fastest.backward = std::min(fastest.backward, own[job.decoupled ? 1 : 3]);
     fastest.weight = std::min(fastest.weight, job.decoupled ? own[2] : 0);
@@ -37,7 +36,7 @@ Fastest FastestOf(const FlatJob& job, int stage) {
 // The event-driven dispatch of naive re-routing.
 class NaiveSimulation {
  public:
-  explicit NaiveSimulation(const FlatJob& job) : job_(job), workers_(At(job.num_workers())) {
+  explicit NaiveSimulation(const FlatJob& job) : job_(job), workers_(Index(job.num_workers())) {
     order_.pipeline = RoundRobinAssignment(job);
     for (int micro_batch = 0; micro_batch < job.num_micro_batches; ++micro_batch) {
       const int slot = micro_batch * job.num_stages;
@@ -81,9 +80,9 @@ class NaiveSimulation {
   };
 
   int NumberOf(int slot) const {
-    return job_.WorkerOf(job_.StageAt(slot), order_.pipeline[At(slot)]);
+    return job_.WorkerOf(job_.StageAt(slot), order_.pipeline[Index(slot)]);
   }
-  Worker& WorkerAt(int slot) { return workers_[At(NumberOf(slot))]; }
+  Worker& WorkerAt(int slot) { return workers_[Index(NumberOf(slot))]; }
 
   // Applies an event and returns the worker it concerns.
   int Handle(EventType type, int slot) {
@@ -96,7 +95,7 @@ class NaiveSimulation {
         worker.backwards.push(job_.MicroBatchAt(slot));
         break;
       case EventType::kBackwardDone:
-        worker.memory -= job_.stages[At(job_.StageAt(slot))].activation_bytes;
+        worker.memory -= job_.stages[Index(job_.StageAt(slot))].activation_bytes;
         worker.busy = false;
         break;
       case EventType::kForwardDone:
@@ -107,19 +106,19 @@ class NaiveSimulation {
   }
 
   void Dispatch(int number) {
-    Worker& worker = workers_[At(number)];
+    Worker& worker = workers_[Index(number)];
     if (worker.busy) return;
     const int stage = number / job_.num_pipelines;
     const auto& durations =
-        job_.durations[At(stage * job_.num_pipelines + number % job_.num_pipelines)];
+        job_.durations[Index(stage * job_.num_pipelines + number % job_.num_pipelines)];
     if (!worker.backwards.empty()) {
       const int slot = worker.backwards.top() * job_.num_stages + stage;
       worker.backwards.pop();
       StartBackward(worker, slot, stage, durations);
       return;
     }
-    const double needed = job_.stages[At(stage)].activation_bytes;
-    if (worker.forwards.empty() || worker.memory + needed > job_.capacity[At(stage)]) return;
+    const double needed = job_.stages[Index(stage)].activation_bytes;
+    if (worker.forwards.empty() || worker.memory + needed > job_.capacity[Index(stage)]) return;
     const int slot = worker.forwards.top() * job_.num_stages + stage;
     worker.forwards.pop();
     worker.busy = true;
@@ -130,7 +129,7 @@ class NaiveSimulation {
     if (stage + 1 == job_.num_stages) {
       events_.push({end, EventType::kBackwardHere, slot});
     } else {
-      events_.push({end + job_.send_forward[At(stage)], EventType::kForwardHere, slot + 1});
+      events_.push({end + job_.send_forward[Index(stage)], EventType::kForwardHere, slot + 1});
     }
   }
 
@@ -145,7 +144,8 @@ class NaiveSimulation {
     const Ticks end = now_ + durations[3];
     events_.push({end, EventType::kBackwardDone, slot});
     if (stage > 0) {
-      events_.push({end + job_.send_backward[At(stage - 1)], EventType::kBackwardHere, slot - 1});
+      events_.push(
+          {end + job_.send_backward[Index(stage - 1)], EventType::kBackwardHere, slot - 1});
     }
   }
 
@@ -163,7 +163,7 @@ class NaiveSimulation {
 StatusOr<Order> MakeGPipe(const FlatJob& job) {
   return MakeFaultFree(job, "gpipe", [&](int column) {
     std::vector<PipelineAction> sequence;
-    sequence.reserve(2 * At(job.micro_batches));
+    sequence.reserve(2 * Index(job.micro_batches));
     for (int m = 0; m < job.micro_batches; ++m)
       sequence.push_back({ActionKind::kForward, column, m});
     for (int m = 0; m < job.micro_batches; ++m)
@@ -175,7 +175,7 @@ StatusOr<Order> MakeGPipe(const FlatJob& job) {
 StatusOr<Order> MakeOneFOneB(const FlatJob& job) {
   return MakeFaultFree(job, "1f1b", [&](int stage) {
     std::vector<PipelineAction> sequence;
-    sequence.reserve(2 * At(job.micro_batches));
+    sequence.reserve(2 * Index(job.micro_batches));
     const int warm_up = std::min(job.micro_batches, job.num_stages - 1 - stage);
     for (int m = 0; m < warm_up; ++m) sequence.push_back({ActionKind::kForward, stage, m});
     for (int m = warm_up; m < job.micro_batches; ++m) {
@@ -199,13 +199,13 @@ Ticks NaiveLowerBound(const FlatJob& job) {
   for (int i = 0; i < job.num_stages; ++i) {
     if (i > 0) {
       const Fastest before = FastestOf(job, i - 1);
-      way += before.forward + before.backward + job.send_forward[At(i - 1)] +
-             job.send_backward[At(i - 1)];
+      way += before.forward + before.backward + job.send_forward[Index(i - 1)] +
+             job.send_backward[Index(i - 1)];
     }
-    const std::vector<int>& live = job.live[At(i)];
+    const std::vector<int>& live = job.live[Index(i)];
     const int orphans = job.micro_batches * (job.num_pipelines - static_cast<int>(live.size()));
     for (std::size_t p = 0; p < live.size(); ++p) {
-      const auto& own = job.durations[At(i * job.num_pipelines + live[p])];
+      const auto& own = job.durations[Index(i * job.num_pipelines + live[p])];
       const Ticks load = job.micro_batches + orphans / static_cast<int>(live.size()) +
                          (static_cast<int>(p) < orphans % static_cast<int>(live.size()) ? 1 : 0);
       const Ticks after_input = job.decoupled ? own[2] : 0;
@@ -218,15 +218,15 @@ Ticks NaiveLowerBound(const FlatJob& job) {
 }
 
 std::vector<std::int32_t> RoundRobinAssignment(const FlatJob& job) {
-  std::vector<std::int32_t> pipeline(At(job.num_slots()), -1);
+  std::vector<std::int32_t> pipeline(Index(job.num_slots()), -1);
   for (int stage = 0; stage < job.num_stages; ++stage) {
-    const std::vector<int>& live = job.live[At(job.column[At(stage)])];
+    const std::vector<int>& live = job.live[Index(job.column[Index(stage)])];
     std::size_t orphan = 0;
     for (int k = 0; k < job.num_pipelines; ++k) {
       const bool alive = std::binary_search(live.begin(), live.end(), k);
       for (int m = 0; m < job.micro_batches; ++m) {
         const int slot = (m * job.num_pipelines + k) * job.num_stages + stage;
-        pipeline[At(slot)] = alive ? k : live[orphan++ % live.size()];
+        pipeline[Index(slot)] = alive ? k : live[orphan++ % live.size()];
       }
     }
   }

@@ -6,11 +6,10 @@
 #include <limits>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 // floor(bytes / piece), at most `limit`; `limit` where a piece weighs nothing.
 std::int64_t HowManyFit(double bytes, double piece, std::int64_t limit) {
@@ -49,9 +48,10 @@ class StageBounds {
  public:
   explicit StageBounds(const FlatJob& job) : job_(job) {
     for (int stage = 0; stage < job.num_stages; ++stage) AddFastest(stage);
-    tail_.assign(At(job.num_stages), 0);
+    tail_.assign(Index(job.num_stages), 0);
     for (int i = job.num_stages - 2; i >= 0; --i) {
-      tail_[At(i)] = tail_[At(i + 1)] + forward_[At(i + 1)] + chain_[At(i + 1)] + Send(i);
+      tail_[Index(i)] =
+          tail_[Index(i + 1)] + forward_[Index(i + 1)] + chain_[Index(i + 1)] + Send(i);
     }
   }
 
@@ -62,7 +62,7 @@ class StageBounds {
     Ticks way =
         0;  // from stage j's last I back to stage i, and forward again in the next iteration
     for (int j = i - 1; j >= 0; --j) {
-      way += forward_[At(j)] + chain_[At(j)] + Send(j);
+      way += forward_[Index(j)] + chain_[Index(j)] + Send(j);
       bound = std::max(bound, core.to_last_input + way + LoneWeight(j) + Step(j));
     }
     return std::max(bound, Little(i, live));
@@ -73,16 +73,16 @@ class StageBounds {
     Ticks start = 0;
     Ticks way = 0;
     for (int x = i; x >= 0; --x) {
-      if (x < i) way += forward_[At(x)] + job_.send_forward[At(x)];
-      start = std::max(start, way + (with_optimizer ? job_.stages[At(x)].optimizer : 0));
+      if (x < i) way += forward_[Index(x)] + job_.send_forward[Index(x)];
+      start = std::max(start, way + (with_optimizer ? job_.stages[Index(x)].optimizer : 0));
     }
     const Core core = CoreOf(i, live);
-    Ticks end = core.whole + job_.stages[At(i)].all_reduce;
+    Ticks end = core.whole + job_.stages[Index(i)].all_reduce;
     Ticks back = 0;
     for (int j = i - 1; j >= 0; --j) {
-      back += chain_[At(j)] + job_.send_backward[At(j)];
-      end =
-          std::max(end, core.to_last_input + back + LoneWeight(j) + job_.stages[At(j)].all_reduce);
+      back += chain_[Index(j)] + job_.send_backward[Index(j)];
+      end = std::max(end,
+                     core.to_last_input + back + LoneWeight(j) + job_.stages[Index(j)].all_reduce);
     }
     return start + end;
   }
@@ -100,8 +100,8 @@ class StageBounds {
     Ticks f = std::numeric_limits<Ticks>::max();
     Ticks i = f;
     Ticks w = f;
-    for (const int k : job_.live[At(job_.column[At(stage)])]) {
-      const auto& own = job_.durations[At(stage * job_.num_pipelines + k)];
+    for (const int k : job_.live[Index(job_.column[Index(stage)])]) {
+      const auto& own = job_.durations[Index(stage * job_.num_pipelines + k)];
       f = std::min(f, own[0]);
       i = std::min(i, job_.decoupled ? own[1] : own[3]);
       w = std::min(w, own[2]);
@@ -111,20 +111,22 @@ class StageBounds {
     weight_.push_back(job_.decoupled ? w : 0);
   }
 
-  Ticks Send(int i) const { return job_.send_forward[At(i)] + job_.send_backward[At(i)]; }
-  Ticks Step(int i) const { return job_.stages[At(i)].all_reduce + job_.stages[At(i)].optimizer; }
+  Ticks Send(int i) const { return job_.send_forward[Index(i)] + job_.send_backward[Index(i)]; }
+  Ticks Step(int i) const {
+    return job_.stages[Index(i)].all_reduce + job_.stages[Index(i)].optimizer;
+  }
   // A W that still follows the I which left stage i; with B there is none.
-  Ticks LoneWeight(int i) const { return weight_[At(i)]; }
+  Ticks LoneWeight(int i) const { return weight_[Index(i)]; }
   Ticks RoundTrip(int i) const {
-    return forward_[At(i)] + tail_[At(i)] + chain_[At(i)] + weight_[At(i)];
+    return forward_[Index(i)] + tail_[Index(i)] + chain_[Index(i)] + weight_[Index(i)];
   }
 
   bool UnevenSpeeds(int i) const {
     if (!job_.has_stragglers) return false;
-    const std::vector<int>& live = job_.live[At(job_.column[At(i)])];
-    const double first = job_.slow[At(job_.WorkerOf(i, live.front()))];
+    const std::vector<int>& live = job_.live[Index(job_.column[Index(i)])];
+    const double first = job_.slow[Index(job_.WorkerOf(i, live.front()))];
     return std::any_of(live.begin(), live.end(),
-                       [&](int k) { return job_.slow[At(job_.WorkerOf(i, k))] != first; });
+                       [&](int k) { return job_.slow[Index(job_.WorkerOf(i, k))] != first; });
   }
 
   // The busiest worker runs n micro-batches. It can start `held` F's before its first I, and waits
@@ -133,16 +135,17 @@ class StageBounds {
   // the plan chooses, it takes at least the least of these times.
   Core CoreOf(int i, int live) const {
     if (UnevenSpeeds(i)) return UnevenCore(i);
-    const StageCosts& costs = job_.stages[At(i)];
-    const double capacity = job_.capacity[At(i)];
+    const StageCosts& costs = job_.stages[Index(i)];
+    const double capacity = job_.capacity[Index(i)];
     const std::int64_t n = (job_.num_micro_batches + live - 1) / live;
     const std::int64_t held = HowManyFit(capacity, costs.activation_bytes, n);
-    const Ticks idle = std::max<Ticks>(0, forward_[At(i)] + tail_[At(i)] - held * forward_[At(i)]);
+    const Ticks idle =
+        std::max<Ticks>(0, forward_[Index(i)] + tail_[Index(i)] - held * forward_[Index(i)]);
     const double kept_by_input = job_.decoupled ? costs.deferred_bytes : 0;
     const double freed_by_input = costs.activation_bytes - kept_by_input;
     const double to_free =
         std::isfinite(capacity) ? static_cast<double>(n) * costs.activation_bytes - capacity : 0;
-    const Ticks work = n * (forward_[At(i)] + chain_[At(i)] + weight_[At(i)]);
+    const Ticks work = n * (forward_[Index(i)] + chain_[Index(i)] + weight_[Index(i)]);
     constexpr Ticks kNone = std::numeric_limits<Ticks>::max();
     Core least{.whole = kNone, .to_last_input = kNone};
     const std::int64_t fewest =
@@ -150,13 +153,14 @@ class StageBounds {
     for (std::int64_t a = fewest; a < n; ++a) {
       const double rest = to_free - static_cast<double>(a) * freed_by_input;
       const std::int64_t b = std::min(a, HowManyNeeded(rest, kept_by_input, n));
-      const Ticks last_forward_end =
-          (a > 0 ? idle : 0) + n * forward_[At(i)] + a * chain_[At(i)] + b * weight_[At(i)];
-      const Ticks last_input_end = last_forward_end + tail_[At(i)] + chain_[At(i)];
-      const Ticks owed = (n - b) * weight_[At(i)];
+      const Ticks last_forward_end = (a > 0 ? idle : 0) + n * forward_[Index(i)] +
+                                     a * chain_[Index(i)] + b * weight_[Index(i)];
+      const Ticks last_input_end = last_forward_end + tail_[Index(i)] + chain_[Index(i)];
+      const Ticks owed = (n - b) * weight_[Index(i)];
       least.to_last_input =
           std::min(least.to_last_input, std::max(last_input_end, idle + work - owed));
-      least.whole = std::min(least.whole, std::max(last_input_end + weight_[At(i)], idle + work));
+      least.whole =
+          std::min(least.whole, std::max(last_input_end + weight_[Index(i)], idle + work));
       if (b == 0) break;  // with more I's before the last F, all of it only comes later
     }
     return least;
@@ -165,8 +169,8 @@ class StageBounds {
   Core UnevenCore(int i) const {
     std::vector<Ticks> whole;
     std::vector<Ticks> without_weight;
-    for (const int k : job_.live[At(job_.column[At(i)])]) {
-      const auto& own = job_.durations[At(i * job_.num_pipelines + k)];
+    for (const int k : job_.live[Index(job_.column[Index(i)])]) {
+      const auto& own = job_.durations[Index(i * job_.num_pipelines + k)];
       whole.push_back(own[0] + (job_.decoupled ? own[1] + own[2] : own[3]));
       without_weight.push_back(own[0] + (job_.decoupled ? own[1] : own[3]));
     }
@@ -177,12 +181,12 @@ class StageBounds {
   // Little's law: a round trip for each micro-batch, so many at a time as fit beside one whose F
   // starts.
   Ticks Little(int i, int live) const {
-    const StageCosts& costs = job_.stages[At(i)];
-    if (costs.deferred_bytes <= 0 || !std::isfinite(job_.capacity[At(i)])) return 0;
+    const StageCosts& costs = job_.stages[Index(i)];
+    if (costs.deferred_bytes <= 0 || !std::isfinite(job_.capacity[Index(i)])) return 0;
     if (UnevenSpeeds(i)) return Chain(i);
     const std::int64_t n = (job_.num_micro_batches + live - 1) / live;
     const double least_held = job_.decoupled ? costs.deferred_bytes : costs.activation_bytes;
-    const double beside = job_.capacity[At(i)] - costs.activation_bytes;
+    const double beside = job_.capacity[Index(i)] - costs.activation_bytes;
     const std::int64_t at_once = std::min(n, 1 + HowManyFit(beside, least_held, n));
     return ((n + at_once - 1) / at_once) * RoundTrip(i) + Step(i);
   }
@@ -199,11 +203,11 @@ Ticks ColumnWork(const FlatJob& job) {
   Ticks bound = 0;
   for (int column = 0; column < job.num_columns; ++column) {
     std::vector<Ticks> per_piece;
-    for (const int k : job.live[At(column)]) {
+    for (const int k : job.live[Index(column)]) {
       Ticks sum = 0;
       for (int stage = 0; stage < job.num_stages; ++stage) {
-        if (job.column[At(stage)] != column) continue;
-        const auto& own = job.durations[At(stage * job.num_pipelines + k)];
+        if (job.column[Index(stage)] != column) continue;
+        const auto& own = job.durations[Index(stage * job.num_pipelines + k)];
         sum += own[0] + (job.decoupled ? own[1] + own[2] : own[3]);
       }
       per_piece.push_back(sum);
@@ -235,7 +239,7 @@ Ticks MakespanLowerBound(const FlatJob& job) {
   Ticks bound = 0;
   Ticks optimizer = 0;
   for (int i = 0; i < job.num_stages; ++i) {
-    optimizer = std::max(optimizer, job.stages[At(i)].optimizer);
+    optimizer = std::max(optimizer, job.stages[Index(i)].optimizer);
     bound = std::max(bound, job.num_stages == job.num_columns
                                 ? bounds.Synchronous(i, job.LiveAt(i), false)
                                 : bounds.Chain(i));

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "recycle/base/index.h"
+
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 // Start times, and an order binary for every pair of actions that may share a worker.
 class DisjunctiveModel {
@@ -36,13 +36,13 @@ class DisjunctiveModel {
     answer.bound = static_cast<Ticks>(std::floor(solution.bound * static_cast<double>(scale_) - 1));
     if (solution.values.empty()) return answer;
     std::map<std::uint32_t, double> starts;
-    for (const auto& [op, variable] : starts_) starts[op] = solution.values[At(variable)];
+    for (const auto& [op, variable] : starts_) starts[op] = solution.values[Index(variable)];
     std::vector<std::int32_t> pipeline;
     for (int slot = 0; slot < job_.num_slots(); ++slot) {
-      int chosen = candidates_[At(slot)].front();
-      for (const int k : candidates_[At(slot)]) {
+      int chosen = candidates_[Index(slot)].front();
+      for (const int k : candidates_[Index(slot)]) {
         const auto choice = assigned_.find({slot, k});
-        if (choice != assigned_.end() && solution.values[At(choice->second)] > 0.5) chosen = k;
+        if (choice != assigned_.end() && solution.values[Index(choice->second)] > 0.5) chosen = k;
       }
       pipeline.push_back(chosen);
     }
@@ -57,7 +57,7 @@ class DisjunctiveModel {
 
   double DurationOf(std::uint32_t op, int pipeline) const {
     const int stage = job_.StageAt(Order::SlotOf(op));
-    return Scaled(job_.durations[At(stage * job_.num_pipelines + pipeline)]
+    return Scaled(job_.durations[Index(stage * job_.num_pipelines + pipeline)]
                                 [static_cast<std::size_t>(Order::KindOf(op))]);
   }
 
@@ -65,9 +65,9 @@ class DisjunctiveModel {
     for (const ActionKind kind : KindsOf(job_)) {
       starts_[Order::Op(slot, kind)] = milp_.AddContinuous(0, horizon_, 0);
     }
-    if (candidates_[At(slot)].size() == 1) return;
+    if (candidates_[Index(slot)].size() == 1) return;
     Milp::Terms once;
-    for (const int k : candidates_[At(slot)]) {
+    for (const int k : candidates_[Index(slot)]) {
       assigned_[{slot, k}] = milp_.AddBinary();
       once.emplace_back(assigned_[{slot, k}], 1);
     }
@@ -82,25 +82,25 @@ class DisjunctiveModel {
       terms.emplace_back(choice->second, factor);
       return 0;
     }
-    return candidates_[At(slot)].front() == pipeline ? factor : 0;
+    return candidates_[Index(slot)].front() == pipeline ? factor : 0;
   }
 
   double AppendDuration(std::uint32_t op, double factor, Milp::Terms& terms) const {
     double fixed = 0;
-    for (const int k : candidates_[At(Order::SlotOf(op))]) {
+    for (const int k : candidates_[Index(Order::SlotOf(op))]) {
       fixed += AppendAssigned(Order::SlotOf(op), k, factor * DurationOf(op, k), terms);
     }
     return fixed;
   }
 
   void AddStage(int stage) {
-    const StageCosts& costs = job_.stages[At(stage)];
+    const StageCosts& costs = job_.stages[Index(stage)];
     for (int one = stage; one < job_.num_slots(); one += job_.num_stages) {
       for (int two = one + job_.num_stages; two < job_.num_slots(); two += job_.num_stages) {
         AddDisjunctions(one, two);
       }
     }
-    const bool limited = std::isfinite(job_.capacity[At(stage)]) && costs.activation_bytes > 0;
+    const bool limited = std::isfinite(job_.capacity[Index(stage)]) && costs.activation_bytes > 0;
     for (int slot = stage; slot < job_.num_slots() && limited; slot += job_.num_stages) {
       AddMemoryRow(slot, stage);
     }
@@ -114,8 +114,8 @@ class DisjunctiveModel {
   // For every pair of actions of two micro-batches: one before the other wherever both run there.
   void AddDisjunctions(int one, int two) {
     std::vector<int> shared;
-    std::set_intersection(candidates_[At(one)].begin(), candidates_[At(one)].end(),
-                          candidates_[At(two)].begin(), candidates_[At(two)].end(),
+    std::set_intersection(candidates_[Index(one)].begin(), candidates_[Index(one)].end(),
+                          candidates_[Index(two)].begin(), candidates_[Index(two)].end(),
                           std::back_inserter(shared));
     if (shared.empty()) return;
     for (const ActionKind kind_one : KindsOf(job_)) {
@@ -148,8 +148,8 @@ class DisjunctiveModel {
     if (known != same_.end()) return known->second;
     const int same = milp_.AddContinuous(0, 1, 0);
     Milp::Terms sum = {{same, 1}};
-    for (const int k : candidates_[At(one)]) {
-      const auto& others = candidates_[At(two)];
+    for (const int k : candidates_[Index(one)]) {
+      const auto& others = candidates_[Index(two)];
       if (std::find(others.begin(), others.end(), k) == others.end()) continue;
       const int both = milp_.AddContinuous(0, 1, 0);
       sum.emplace_back(both, -1);
@@ -181,7 +181,7 @@ class DisjunctiveModel {
 
   // What the slot's worker holds when the slot's F starts.
   void AddMemoryRow(int slot, int stage) {
-    const StageCosts& costs = job_.stages[At(stage)];
+    const StageCosts& costs = job_.stages[Index(stage)];
     const std::uint32_t forward = Order::Op(slot, ActionKind::kForward);
     Milp::Terms held;
     for (int other = stage; other < job_.num_slots(); other += job_.num_stages) {
@@ -203,19 +203,19 @@ class DisjunctiveModel {
         }
       }
     }
-    milp_.AddRow(held, -Milp::kInfinity, job_.capacity[At(stage)] - costs.activation_bytes);
+    milp_.AddRow(held, -Milp::kInfinity, job_.capacity[Index(stage)] - costs.activation_bytes);
   }
 
   bool MayMeet(int one, int two) const {
-    const auto& others = candidates_[At(two)];
-    return std::any_of(candidates_[At(one)].begin(), candidates_[At(one)].end(), [&](int k) {
+    const auto& others = candidates_[Index(two)];
+    return std::any_of(candidates_[Index(one)].begin(), candidates_[Index(one)].end(), [&](int k) {
       return std::find(others.begin(), others.end(), k) != others.end();
     });
   }
 
   // Staggered: period >= last end - first start + step.
   void AddSpan(int stage) {
-    const StageCosts& costs = job_.stages[At(stage)];
+    const StageCosts& costs = job_.stages[Index(stage)];
     const int first = milp_.AddContinuous(0, horizon_, 0);
     for (int slot = stage; slot < job_.num_slots(); slot += job_.num_stages) {
       milp_.AddRow({{starts_.at(Order::Op(slot, ActionKind::kForward)), 1}, {first, -1}}, 0,
@@ -229,7 +229,7 @@ class DisjunctiveModel {
 
   // Synchronous: from the last all-reduce of one iteration to that of the next.
   void AddDeadline(int stage) {
-    const StageCosts& costs = job_.stages[At(stage)];
+    const StageCosts& costs = job_.stages[Index(stage)];
     for (int slot = stage; slot < job_.num_slots(); slot += job_.num_stages) {
       milp_.AddRow({{starts_.at(Order::Op(slot, ActionKind::kForward)), 1}},
                    Scaled(costs.optimizer), Milp::kInfinity);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "recycle/base/index.h"
+
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 // The backward that goes on to the stage before.
 ActionKind ChainKind(const FlatJob& job) {
@@ -48,8 +48,8 @@ std::vector<Precedence> PrecedencesOf(const FlatJob& job) {
     if (job.decoupled) rows.push_back({chain, Order::Op(slot, ActionKind::kBackwardWeight), 0});
     if (stage + 1 == job.num_stages) continue;
     rows.push_back(
-        {forward, Order::Op(slot + 1, ActionKind::kForward), job.send_forward[At(stage)]});
-    rows.push_back({Order::Op(slot + 1, ChainKind(job)), chain, job.send_backward[At(stage)]});
+        {forward, Order::Op(slot + 1, ActionKind::kForward), job.send_forward[Index(stage)]});
+    rows.push_back({Order::Op(slot + 1, ChainKind(job)), chain, job.send_backward[Index(stage)]});
   }
   return rows;
 }
@@ -58,8 +58,8 @@ int TwinOf(const FlatJob& job, const Candidates& candidates, int micro_batch) {
   for (int other = micro_batch + 1; other < job.num_micro_batches; ++other) {
     bool same = true;
     for (int stage = 0; stage < job.num_stages && same; ++stage) {
-      same = candidates[At(micro_batch * job.num_stages + stage)] ==
-             candidates[At(other * job.num_stages + stage)];
+      same = candidates[Index(micro_batch * job.num_stages + stage)] ==
+             candidates[Index(other * job.num_stages + stage)];
     }
     if (same) return other;
   }
@@ -69,14 +69,14 @@ int TwinOf(const FlatJob& job, const Candidates& candidates, int micro_batch) {
 std::optional<Order> OrderFromStarts(const FlatJob& job,
                                      const std::map<std::uint32_t, double>& starts,
                                      std::vector<std::int32_t> pipeline) {
-  std::vector<std::vector<std::uint32_t>> sequences(At(job.num_workers()));
+  std::vector<std::vector<std::uint32_t>> sequences(Index(job.num_workers()));
   std::vector<std::pair<double, std::uint32_t>> by_start;
   by_start.reserve(starts.size());
   for (const auto& [op, start] : starts) by_start.emplace_back(start, op);
   std::stable_sort(by_start.begin(), by_start.end());
   for (const auto& [start, op] : by_start) {
     const int slot = Order::SlotOf(op);
-    sequences[At(job.WorkerOf(job.StageAt(slot), pipeline[At(slot)]))].push_back(op);
+    sequences[Index(job.WorkerOf(job.StageAt(slot), pipeline[Index(slot)]))].push_back(op);
   }
   StatusOr<Order> order = OrderFromSequences(job, sequences, std::move(pipeline));
   if (!order.ok() || !CheckOrder(job, *order).ok()) return std::nullopt;

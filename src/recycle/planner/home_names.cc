@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "recycle/base/index.h"
+
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 struct Claim {
   std::int32_t micro_batch;
@@ -15,18 +15,18 @@ struct Claim {
 
 // By number of stages: which pipeline runs which micro-batch at so many of them.
 std::vector<std::vector<Claim>> ClaimsByStages(const FlatJob& job, const Order& order) {
-  std::vector<std::vector<Claim>> claims(At(job.num_stages) + 1);
-  std::vector<int> stages(At(job.num_pipelines), 0);
+  std::vector<std::vector<Claim>> claims(Index(job.num_stages) + 1);
+  std::vector<int> stages(Index(job.num_pipelines), 0);
   std::vector<std::int32_t> met;
   for (int id = 0; id < job.num_micro_batches; ++id) {
     met.clear();
     for (int stage = 0; stage < job.num_stages; ++stage) {
-      const std::int32_t pipeline = order.pipeline[At(id * job.num_stages + stage)];
-      if (stages[At(pipeline)]++ == 0) met.push_back(pipeline);
+      const std::int32_t pipeline = order.pipeline[Index(id * job.num_stages + stage)];
+      if (stages[Index(pipeline)]++ == 0) met.push_back(pipeline);
     }
     for (const std::int32_t pipeline : met) {
-      claims[At(stages[At(pipeline)])].push_back({.micro_batch = id, .home = pipeline});
-      stages[At(pipeline)] = 0;
+      claims[Index(stages[Index(pipeline)])].push_back({.micro_batch = id, .home = pipeline});
+      stages[Index(pipeline)] = 0;
     }
   }
   return claims;
@@ -34,27 +34,27 @@ std::vector<std::vector<Claim>> ClaimsByStages(const FlatJob& job, const Order& 
 
 // By micro-batch: its new number m * DP + home; m ascends with the old numbers.
 std::vector<std::int32_t> NewNumbers(const FlatJob& job, const Order& order) {
-  std::vector<std::int32_t> home(At(job.num_micro_batches), -1);
-  std::vector<int> names_left(At(job.num_pipelines), job.micro_batches);
+  std::vector<std::int32_t> home(Index(job.num_micro_batches), -1);
+  std::vector<int> names_left(Index(job.num_pipelines), job.micro_batches);
   const std::vector<std::vector<Claim>> claims = ClaimsByStages(job, order);
   for (auto most = claims.rbegin(); most != claims.rend(); ++most) {
     for (const Claim& claim : *most) {
-      if (home[At(claim.micro_batch)] >= 0 || names_left[At(claim.home)] == 0) continue;
-      home[At(claim.micro_batch)] = claim.home;
-      --names_left[At(claim.home)];
+      if (home[Index(claim.micro_batch)] >= 0 || names_left[Index(claim.home)] == 0) continue;
+      home[Index(claim.micro_batch)] = claim.home;
+      --names_left[Index(claim.home)];
     }
   }
-  std::vector<int> next_m(At(job.num_pipelines), 0);
+  std::vector<int> next_m(Index(job.num_pipelines), 0);
   std::int32_t any = 0;  // a home with names left, for those nobody claimed
   std::vector<std::int32_t> numbers;
   numbers.reserve(home.size());
   for (std::int32_t& own : home) {
     if (own < 0) {
-      while (names_left[At(any)] == 0) ++any;
+      while (names_left[Index(any)] == 0) ++any;
       own = any;
-      --names_left[At(any)];
+      --names_left[Index(any)];
     }
-    numbers.push_back(next_m[At(own)]++ * job.num_pipelines + own);
+    numbers.push_back(next_m[Index(own)]++ * job.num_pipelines + own);
   }
   return numbers;
 }
@@ -67,14 +67,14 @@ Order WithHomeNames(const FlatJob& job, const Order& order) {
   renamed.pipeline.resize(order.pipeline.size());
   for (int id = 0; id < job.num_micro_batches; ++id) {
     std::copy_n(order.pipeline.begin() + std::ptrdiff_t{id} * job.num_stages, job.num_stages,
-                renamed.pipeline.begin() + std::ptrdiff_t{numbers[At(id)]} * job.num_stages);
+                renamed.pipeline.begin() + std::ptrdiff_t{numbers[Index(id)]} * job.num_stages);
   }
   renamed.ops.reserve(order.ops.size());
   for (const std::uint32_t op : order.ops) {
     const int slot = Order::SlotOf(op);
     const int id = job.MicroBatchAt(slot);
     renamed.ops.push_back(
-        Order::Op(slot + (numbers[At(id)] - id) * job.num_stages, Order::KindOf(op)));
+        Order::Op(slot + (numbers[Index(id)] - id) * job.num_stages, Order::KindOf(op)));
   }
   return renamed;
 }

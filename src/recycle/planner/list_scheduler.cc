@@ -4,12 +4,11 @@
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 #include "recycle/planner/event_queue.h"
 
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 // First in, first out, in space that is handed to it: the number of items ever pushed is known.
 class Fifo {
@@ -72,29 +71,29 @@ class ListScheduler::Simulation {
         assigned_(std::move(assigned)),
         events_(LongestDelay(times_), job.num_slots(), job.num_workers()) {
     RC_CHECK(affinity != Affinity::kAny) << "the scheduler builds one kind of order at a time";
-    lanes_.resize(At(job.num_stages * job.num_pipelines));
-    alive_.assign(At(job.num_workers()), false);
-    stages_of_.resize(At(job.num_columns));
-    reserve_.assign(At(job.num_stages), 0);
+    lanes_.resize(Index(job.num_stages * job.num_pipelines));
+    alive_.assign(Index(job.num_workers()), false);
+    stages_of_.resize(Index(job.num_columns));
+    reserve_.assign(Index(job.num_stages), 0);
     for (int stage = job.num_stages - 1; stage >= 0; --stage) {
-      const std::size_t column = At(job.column[At(stage)]);
+      const std::size_t column = Index(job.column[Index(stage)]);
       for (const int higher : stages_of_[column]) {
-        reserve_[At(stage)] += job.stages[At(higher)].activation_bytes;
+        reserve_[Index(stage)] += job.stages[Index(higher)].activation_bytes;
       }
       stages_of_[column].push_back(stage);
       for (const int k : job.live[column]) {
         Lane& lane = LaneOf(stage, k);
         lane.worker = job.WorkerOf(stage, k);
         lane.pipeline = k;
-        alive_[At(lane.worker)] = true;
+        alive_[Index(lane.worker)] = true;
       }
       SetQuotas(stage);
     }
     if (!assigned_.empty()) SetAssignedQuotas();
-    pools_.resize(At(job.num_stages));
+    pools_.resize(Index(job.num_stages));
     PlaceQueues();
-    touched_.assign(At(job.num_columns), false);
-    idle_.resize(At(job.num_stages));
+    touched_.assign(Index(job.num_columns), false);
+    idle_.resize(Index(job.num_stages));
   }
 
   const SurrogateTimes& times() const { return times_; }
@@ -106,8 +105,8 @@ class ListScheduler::Simulation {
     while (!events_.empty()) {
       events_.TakeNext([this](EventQueue::Type type, int payload) { Handle(type, payload); });
       for (int column = 0; column < job_.num_columns; ++column) {
-        if (!touched_[At(column)]) continue;
-        touched_[At(column)] = false;
+        if (!touched_[Index(column)]) continue;
+        touched_[Index(column)] = false;
         Dispatch(column);
       }
     }
@@ -116,12 +115,12 @@ class ListScheduler::Simulation {
 
  private:
   Lane& LaneOf(int stage, int pipeline) {
-    return lanes_[At(stage * job_.num_pipelines + pipeline)];
+    return lanes_[Index(stage * job_.num_pipelines + pipeline)];
   }
 
   // Micro-batches each worker of `stage` takes: even, or by speed where there are stragglers.
   void SetQuotas(int stage) {
-    const std::vector<int>& live = job_.live[At(job_.column[At(stage)])];
+    const std::vector<int>& live = job_.live[Index(job_.column[Index(stage)])];
     const int orphans = job_.micro_batches * (job_.num_pipelines - static_cast<int>(live.size()));
     const int live_count = static_cast<int>(live.size());
     for (const int k : live) {
@@ -138,7 +137,7 @@ class ListScheduler::Simulation {
       double best_time = 0;
       for (std::size_t p = 0; p < live.size(); ++p) {
         const int base = strict_ ? job_.micro_batches : 0;
-        const double time = (base + share[p] + 1) * job_.slow[At(job_.WorkerOf(stage, live[p]))];
+        const double time = (base + share[p] + 1) * job_.slow[Index(job_.WorkerOf(stage, live[p]))];
         if (p == 0 || time < best_time) {
           best = p;
           best_time = time;
@@ -156,7 +155,7 @@ class ListScheduler::Simulation {
   void SetAssignedQuotas() {
     for (Lane& lane : lanes_) lane.quota = lane.own_quota = lane.orphan_quota = 0;
     for (int slot = 0; slot < job_.num_slots(); ++slot) {
-      Lane& lane = LaneOf(job_.StageAt(slot), assigned_[At(slot)]);
+      Lane& lane = LaneOf(job_.StageAt(slot), assigned_[Index(slot)]);
       ++lane.quota;
       ++lane.own_quota;
     }
@@ -164,9 +163,9 @@ class ListScheduler::Simulation {
 
   // Hands every queue its part of one block of memory.
   void PlaceQueues() {
-    std::size_t total = At(job_.num_micro_batches) * pools_.size();
+    std::size_t total = Index(job_.num_micro_batches) * pools_.size();
     for (const Lane& lane : lanes_) {
-      total += 2 * At(lane.quota) + At(lane.own_quota);
+      total += 2 * Index(lane.quota) + Index(lane.own_quota);
     }
     queue_space_.resize(total);
     std::int32_t* space = queue_space_.data();
@@ -190,14 +189,14 @@ class ListScheduler::Simulation {
       lane.own.Clear();
       lane.pending.clear();
     }
-    busy_.assign(At(job_.num_workers()), false);
-    memory_.assign(At(job_.num_workers()), 0);
-    running_.assign(At(job_.num_workers()), 0);
+    busy_.assign(Index(job_.num_workers()), false);
+    memory_.assign(Index(job_.num_workers()), 0);
+    running_.assign(Index(job_.num_workers()), 0);
     for (Fifo& pool : pools_) pool.Clear();
     looks_ahead_ = rules_->forward_lookahead > 0 || rules_->weight_lookahead > 0;
     order_->ops.clear();
     order_->ops.reserve(job_.num_actions());
-    order_->pipeline.assign(At(job_.num_slots()), -1);
+    order_->pipeline.assign(Index(job_.num_slots()), -1);
     for (int micro_batch = 0; micro_batch < job_.num_micro_batches; ++micro_batch) {
       AddForward(micro_batch, 0);
     }
@@ -208,29 +207,29 @@ class ListScheduler::Simulation {
   void AddForward(int micro_batch, int stage) {
     const int home = micro_batch % job_.num_pipelines;
     if (!assigned_.empty()) {
-      LaneOf(stage, assigned_[At(micro_batch * job_.num_stages + stage)]).own.push(micro_batch);
-    } else if (strict_ && alive_[At(job_.WorkerOf(stage, home))]) {
+      LaneOf(stage, assigned_[Index(micro_batch * job_.num_stages + stage)]).own.push(micro_batch);
+    } else if (strict_ && alive_[Index(job_.WorkerOf(stage, home))]) {
       LaneOf(stage, home).own.push(micro_batch);
     } else {
-      pools_[At(stage)].push(micro_batch);
+      pools_[Index(stage)].push(micro_batch);
     }
   }
 
   void Handle(EventQueue::Type type, int payload) {
     if (type == EventQueue::kWorkerFree) {
       Finish(payload);
-      touched_[At(payload / job_.num_pipelines)] = true;
+      touched_[Index(payload / job_.num_pipelines)] = true;
       return;
     }
     const int stage = job_.StageAt(payload);
     const int micro_batch = job_.MicroBatchAt(payload);
-    touched_[At(job_.column[At(stage)])] = true;
+    touched_[Index(job_.column[Index(stage)])] = true;
     if (type == EventQueue::kForwardArrives) {
       // All micro-batches are at stage 0 from the start; the event there only wakes its workers.
       if (stage > 0) AddForward(micro_batch, stage);
       return;
     }
-    Lane& lane = LaneOf(stage, order_->pipeline[At(payload)]);
+    Lane& lane = LaneOf(stage, order_->pipeline[Index(payload)]);
     if (looks_ahead_) {
       std::erase_if(lane.pending, [&](const Arrival& a) { return a.slot == payload; });
     }
@@ -238,20 +237,20 @@ class ListScheduler::Simulation {
   }
 
   void Finish(int worker) {
-    busy_[At(worker)] = false;
-    const int slot = Order::SlotOf(running_[At(worker)]);
+    busy_[Index(worker)] = false;
+    const int slot = Order::SlotOf(running_[Index(worker)]);
     const int stage = job_.StageAt(slot);
-    const StageCosts& costs = job_.stages[At(stage)];
-    switch (Order::KindOf(running_[At(worker)])) {
+    const StageCosts& costs = job_.stages[Index(stage)];
+    switch (Order::KindOf(running_[Index(worker)])) {
       case ActionKind::kBackwardInput:
-        memory_[At(worker)] -= costs.activation_bytes - costs.deferred_bytes;
+        memory_[Index(worker)] -= costs.activation_bytes - costs.deferred_bytes;
         LaneOf(stage, worker % job_.num_pipelines).weights.push(job_.MicroBatchAt(slot));
         break;
       case ActionKind::kBackwardWeight:
-        memory_[At(worker)] -= costs.deferred_bytes;
+        memory_[Index(worker)] -= costs.deferred_bytes;
         break;
       case ActionKind::kBackward:
-        memory_[At(worker)] -= costs.activation_bytes;
+        memory_[Index(worker)] -= costs.activation_bytes;
         break;
       case ActionKind::kForward:
       case ActionKind::kReduceGrad:
@@ -264,11 +263,11 @@ class ListScheduler::Simulation {
   // The idle workers' lanes of every stage of `column`, by fewest started, then by number.
   bool FindIdle(int column) {
     bool any = false;
-    for (const int stage : stages_of_[At(column)]) {
-      std::vector<Lane*>& idle = idle_[At(stage)];
+    for (const int stage : stages_of_[Index(column)]) {
+      std::vector<Lane*>& idle = idle_[Index(stage)];
       idle.clear();
-      for (const int k : job_.live[At(column)]) {
-        if (!busy_[At(column * job_.num_pipelines + k)]) idle.push_back(&LaneOf(stage, k));
+      for (const int k : job_.live[Index(column)]) {
+        if (!busy_[Index(column * job_.num_pipelines + k)]) idle.push_back(&LaneOf(stage, k));
       }
       any = any || !idle.empty();
       std::sort(idle.begin(), idle.end(), [](const Lane* a, const Lane* b) {
@@ -283,8 +282,8 @@ class ListScheduler::Simulation {
   template <typename Iterator, typename Starter>
   void ForIdle(Iterator first, Iterator last, Starter start) {
     for (; first != last; ++first) {
-      for (Lane* lane : idle_[At(*first)]) {
-        if (!busy_[At(lane->worker)]) start(*lane, *first);
+      for (Lane* lane : idle_[Index(*first)]) {
+        if (!busy_[Index(lane->worker)]) start(*lane, *first);
       }
     }
   }
@@ -292,14 +291,14 @@ class ListScheduler::Simulation {
   // Higher stages first; but of W's those of lower stages, which the next iteration needs first.
   void Dispatch(int column) {
     if (!FindIdle(column)) return;
-    const std::vector<int>& stages = stages_of_[At(column)];
+    const std::vector<int>& stages = stages_of_[Index(column)];
     ForIdle(stages.begin(), stages.end(),
             [this](Lane& lane, int stage) { StartBelowMinimum(lane, stage); });  // P0
     ForIdle(stages.begin(), stages.end(), [this](Lane& lane, int stage) {        // P1
       if (!lane.inputs.empty()) StartBackward(lane, stage);
     });
     ForIdle(stages.begin(), stages.end(), [this](Lane& lane, int stage) {  // P2
-      const std::size_t s = At(stage);
+      const std::size_t s = Index(stage);
       if (!HasForward(lane, s) || !Fits(lane, s) || lane.started >= lane.quota) return;
       if (lane.open >= rules_->max_open[s] || lane.weights.size() >= rules_->max_weights[s]) return;
       if (!AwaitsInput(lane, rules_->forward_lookahead)) StartForward(lane, stage);
@@ -313,7 +312,7 @@ class ListScheduler::Simulation {
 
   // P0: too few forwards in flight, or too many W's owed, come before an I that is here.
   void StartBelowMinimum(Lane& lane, int stage) {
-    const std::size_t s = At(stage);
+    const std::size_t s = Index(stage);
     if (lane.started >= lane.quota) return;
     if (lane.open < rules_->min_open[s] && lane.open < rules_->max_open[s] && HasForward(lane, s)) {
       if (Fits(lane, s)) {
@@ -327,8 +326,8 @@ class ListScheduler::Simulation {
   }
 
   bool Fits(const Lane& lane, std::size_t stage) const {
-    return memory_[At(lane.worker)] + job_.stages[stage].activation_bytes + reserve_[stage] <=
-           job_.capacity[At(job_.column[stage])];
+    return memory_[Index(lane.worker)] + job_.stages[stage].activation_bytes + reserve_[stage] <=
+           job_.capacity[Index(job_.column[stage])];
   }
 
   bool MayTakeFromPool(const Lane& lane, std::size_t stage) const {
@@ -362,25 +361,25 @@ class ListScheduler::Simulation {
   std::int64_t Start(Lane& lane, int stage, int micro_batch, ActionKind kind) {
     const std::uint32_t op = Order::Op(micro_batch * job_.num_stages + stage, kind);
     order_->ops.push_back(op);
-    busy_[At(lane.worker)] = true;
-    running_[At(lane.worker)] = op;
+    busy_[Index(lane.worker)] = true;
+    running_[Index(lane.worker)] = op;
     const std::int64_t end =
-        events_.now() + times_.durations[At(stage * job_.num_pipelines + lane.pipeline)]
+        events_.now() + times_.durations[Index(stage * job_.num_pipelines + lane.pipeline)]
                                         [static_cast<std::size_t>(kind)];
     events_.Push(end, EventQueue::kWorkerFree, lane.worker);
     return end;
   }
 
   void StartForward(Lane& lane, int stage) {
-    const int micro_batch = PopForward(lane, At(stage));
+    const int micro_batch = PopForward(lane, Index(stage));
     const int slot = micro_batch * job_.num_stages + stage;
-    order_->pipeline[At(slot)] = lane.pipeline;
-    memory_[At(lane.worker)] += job_.stages[At(stage)].activation_bytes;
+    order_->pipeline[Index(slot)] = lane.pipeline;
+    memory_[Index(lane.worker)] += job_.stages[Index(stage)].activation_bytes;
     ++lane.started;
     ++lane.open;
     const std::int64_t end = Start(lane, stage, micro_batch, ActionKind::kForward);
     if (stage + 1 < job_.num_stages) {
-      events_.Push(end + times_.send_forward[At(stage)], EventQueue::kForwardArrives, slot + 1);
+      events_.Push(end + times_.send_forward[Index(stage)], EventQueue::kForwardArrives, slot + 1);
     } else {
       Announce(lane, slot, end);
     }
@@ -394,8 +393,8 @@ class ListScheduler::Simulation {
               job_.decoupled ? ActionKind::kBackwardInput : ActionKind::kBackward);
     if (stage == 0) return;
     const int slot = micro_batch * job_.num_stages + stage - 1;
-    Lane& before = LaneOf(stage - 1, order_->pipeline[At(slot)]);
-    Announce(before, slot, end + times_.send_backward[At(stage - 1)]);
+    Lane& before = LaneOf(stage - 1, order_->pipeline[Index(slot)]);
+    Announce(before, slot, end + times_.send_backward[Index(stage - 1)]);
   }
 
   void StartWeight(Lane& lane, int stage) {

@@ -8,18 +8,17 @@
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 #include "recycle/planner/bounds.h"
 
 namespace recycle {
 namespace {
 
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
-
 std::vector<int> EvenPlacement(const Parallelism& parallel, int failures) {
   const int pp = parallel.pipeline;
   const int rest = failures % pp;
-  std::vector<int> counts(At(pp), failures / pp);
-  for (int z = 0; z < rest; ++z) ++counts[At((2 * z + 1) * pp / (2 * rest))];
+  std::vector<int> counts(Index(pp), failures / pp);
+  for (int z = 0; z < rest; ++z) ++counts[Index((2 * z + 1) * pp / (2 * rest))];
   return counts;
 }
 
@@ -30,15 +29,15 @@ void AddByBound(const FlatJob& job, int more, int limit, std::vector<int>& count
     int best = -1;
     Ticks best_bound = 0;
     for (int i = job.num_columns - 1; i >= 0; --i) {
-      if (counts[At(i)] >= limit) continue;
-      const Ticks bound = StageLowerBound(job, i, job.num_pipelines - counts[At(i)] - 1);
+      if (counts[Index(i)] >= limit) continue;
+      const Ticks bound = StageLowerBound(job, i, job.num_pipelines - counts[Index(i)] - 1);
       if (best < 0 || bound < best_bound) {
         best = i;
         best_bound = bound;
       }
     }
     RC_CHECK(best >= 0) << "no stage below " << limit << " failures";
-    ++counts[At(best)];
+    ++counts[Index(best)];
   }
 }
 
@@ -57,8 +56,8 @@ class Places {
       : parallel_(parallel), dead_(failed.begin(), failed.end()) {}
 
   std::vector<int> Counts() const {
-    std::vector<int> counts(At(parallel_.pipeline), 0);
-    for (const WorkerId worker : dead_) ++counts[At(worker.stage.value())];
+    std::vector<int> counts(Index(parallel_.pipeline), 0);
+    for (const WorkerId worker : dead_) ++counts[Index(worker.stage.value())];
     return counts;
   }
 
@@ -103,11 +102,11 @@ std::vector<CopyMove> MovesTo(const std::vector<int>& target, Places& places) {
   std::vector<CopyMove> moves;
   int from = 0;
   for (int to = 0; to < static_cast<int>(counts.size()); ++to) {
-    while (counts[At(to)] > target[At(to)]) {
-      while (counts[At(from)] >= target[At(from)]) ++from;
+    while (counts[Index(to)] > target[Index(to)]) {
+      while (counts[Index(from)] >= target[Index(from)]) ++from;
       moves.push_back(places.Move(from, to));
-      --counts[At(to)];
-      ++counts[At(from)];
+      --counts[Index(to)];
+      ++counts[Index(from)];
     }
   }
   return moves;
@@ -117,7 +116,7 @@ double CopyBytes(const PlanRequest& request, int column) {
   double bytes = 0;
   for (int stage = 0; stage < request.parallel.num_stages(); ++stage) {
     if (request.parallel.Column(StageId(stage)).value() != column) continue;
-    const StageCosts& costs = request.costs.stages[At(stage)];
+    const StageCosts& costs = request.costs.stages[Index(stage)];
     bytes += costs.state_bytes > 0 ? costs.state_bytes : costs.parameter_bytes;
   }
   return bytes;
@@ -170,9 +169,9 @@ int LeastMaximum(const Parallelism& parallel, int failures) {
 }
 
 std::vector<int> LastPlacement(const Parallelism& parallel, int failures) {
-  std::vector<int> counts(At(parallel.pipeline), failures / parallel.pipeline);
+  std::vector<int> counts(Index(parallel.pipeline), failures / parallel.pipeline);
   for (int i = parallel.pipeline - failures % parallel.pipeline; i < parallel.pipeline; ++i) {
-    ++counts[At(i)];
+    ++counts[Index(i)];
   }
   return counts;
 }
@@ -182,7 +181,7 @@ std::vector<std::vector<int>> CandidatePlacements(const FlatJob& fault_free, int
   std::vector<std::vector<int>> placements = {LastPlacement(parallel, failures),
                                               EvenPlacement(parallel, failures)};
   if (fault_free.num_stages == fault_free.num_columns) {
-    std::vector<int> by_bound(At(parallel.pipeline), 0);
+    std::vector<int> by_bound(Index(parallel.pipeline), 0);
     AddByBound(fault_free, failures, LeastMaximum(parallel, failures), by_bound);
     placements.push_back(std::move(by_bound));
   }
@@ -198,7 +197,7 @@ std::vector<std::vector<int>> CandidatePlacements(const FlatJob& fault_free, int
 std::vector<WorkerId> PlacesOf(const Parallelism& parallel, const std::vector<int>& per_stage) {
   std::vector<WorkerId> places;
   for (int i = 0; i < static_cast<int>(per_stage.size()); ++i) {
-    for (int f = 1; f <= per_stage[At(i)]; ++f) {
+    for (int f = 1; f <= per_stage[Index(i)]; ++f) {
       places.push_back(WorkerId{PipelineId(parallel.data - f), StageId(i)});
     }
   }

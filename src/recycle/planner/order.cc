@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 struct Step {
   std::int32_t position;  // stage * N + micro-batch
@@ -37,19 +36,19 @@ class Passes {
         steps_(scratch.steps),
         forward_end_(scratch.forward_end),
         backward_end_(scratch.backward_end),
-        worker_free_(At(job.num_workers()), 0),
-        release_(At(job.num_stages), 0),
-        stage_end_(At(job.num_stages), 0) {
+        worker_free_(Index(job.num_workers()), 0),
+        release_(Index(job.num_stages), 0),
+        stage_end_(Index(job.num_stages), 0) {
     MakeClasses();
-    forward_end_.resize(At(job.num_slots()));
-    backward_end_.resize(At(job.num_slots()));
+    forward_end_.resize(Index(job.num_slots()));
+    backward_end_.resize(Index(job.num_slots()));
     steps_.clear();
     steps_.reserve(order.ops.size());
     for (const std::uint32_t op : order.ops) {
       const int slot = Order::SlotOf(op);
       const int micro_batch = job.MicroBatchAt(slot);
       const int stage = slot - micro_batch * job.num_stages;
-      const int pipeline = order.pipeline[At(slot)];
+      const int pipeline = order.pipeline[Index(slot)];
       const int speed = job.has_stragglers ? stage * job.num_pipelines + pipeline : stage;
       steps_.push_back({.position = stage * job.num_micro_batches + micro_batch,
                         .worker = job.WorkerOf(stage, pipeline),
@@ -98,7 +97,7 @@ class Passes {
     for (int stage = 0; stage < job_.num_stages; ++stage) {
       for (int k = 0; k < speeds; ++k) {
         const int pipeline =
-            job_.has_stragglers ? k : job_.live[At(job_.column[At(stage)])].front();
+            job_.has_stragglers ? k : job_.live[Index(job_.column[Index(stage)])].front();
         for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackwardInput,
                                       ActionKind::kBackwardWeight, ActionKind::kBackward}) {
           const bool forward = kind == ActionKind::kForward;
@@ -106,27 +105,28 @@ class Passes {
               forward ? stage > 0
                       : kind != ActionKind::kBackwardWeight && stage + 1 < job_.num_stages;
           const Ticks send = !has_input ? 0
-                             : forward  ? job_.send_forward[At(stage - 1)]
-                                        : job_.send_backward[At(stage)];
-          classes_.push_back({.duration = job_.durations[At(stage * job_.num_pipelines + pipeline)]
-                                                        [static_cast<std::size_t>(kind)],
-                              .input_send = send,
-                              .stage = stage,
-                              .kind = kind,
-                              .has_input = has_input});
+                             : forward  ? job_.send_forward[Index(stage - 1)]
+                                        : job_.send_backward[Index(stage)];
+          classes_.push_back(
+              {.duration = job_.durations[Index(stage * job_.num_pipelines + pipeline)]
+                                         [static_cast<std::size_t>(kind)],
+               .input_send = send,
+               .stage = stage,
+               .kind = kind,
+               .has_input = has_input});
         }
       }
     }
   }
 
   void RunStep(const Step& step) {
-    const ActionClass& own = classes_[At(step.action_class)];
-    Ticks& free = worker_free_[At(step.worker)];
-    const std::size_t at = At(step.position);
-    const std::size_t stage_stride = At(job_.num_micro_batches);
+    const ActionClass& own = classes_[Index(step.action_class)];
+    Ticks& free = worker_free_[Index(step.worker)];
+    const std::size_t at = Index(step.position);
+    const std::size_t stage_stride = Index(job_.num_micro_batches);
     Ticks start = free;
     if (own.kind == ActionKind::kForward) {
-      start = std::max(start, release_[At(own.stage)]);
+      start = std::max(start, release_[Index(own.stage)]);
       if (own.has_input) start = std::max(start, forward_end_[at - stage_stride] + own.input_send);
       free = forward_end_[at] = start + own.duration;
       return;
@@ -134,7 +134,7 @@ class Passes {
     if (own.has_input) start = std::max(start, backward_end_[at + stage_stride] + own.input_send);
     free = start + own.duration;
     if (own.kind != ActionKind::kBackwardWeight) backward_end_[at] = free;
-    Ticks& stage_end = stage_end_[At(own.stage)];
+    Ticks& stage_end = stage_end_[Index(own.stage)];
     if (own.kind != ActionKind::kBackwardInput) stage_end = std::max(stage_end, free);
   }
 
@@ -160,7 +160,7 @@ class Merger {
         sequences_(sequences),
         pipeline_(pipeline),
         next_(sequences.size(), 0),
-        done_(At(job.num_slots()) * 4, false) {}
+        done_(Index(job.num_slots()) * 4, false) {}
 
   std::vector<std::uint32_t> Run() {
     for (std::size_t worker = 0; worker < sequences_.size(); ++worker) Advance(worker);
@@ -216,7 +216,7 @@ class Merger {
   }
 
   void WakeSlot(int slot, int stage) {
-    woken_.push_back(At(job_.WorkerOf(stage, pipeline_[At(slot)])));
+    woken_.push_back(Index(job_.WorkerOf(stage, pipeline_[Index(slot)])));
   }
 
   const FlatJob& job_;
@@ -261,23 +261,23 @@ PlanFigures EvaluateOrder(const FlatJob& job, const Order& order) {
 }
 
 Status CheckOrder(const FlatJob& job, const Order& order) {
-  if (order.pipeline.size() != At(job.num_slots()) || order.ops.size() != job.num_actions()) {
+  if (order.pipeline.size() != Index(job.num_slots()) || order.ops.size() != job.num_actions()) {
     return absl::InternalError(
         fmt::format("the order has {} actions, must have {}", order.ops.size(), job.num_actions()));
   }
-  std::vector<bool> alive(At(job.num_workers()), false);
+  std::vector<bool> alive(Index(job.num_workers()), false);
   for (int column = 0; column < job.num_columns; ++column) {
-    for (const int k : job.live[At(column)]) alive[At(column * job.num_pipelines + k)] = true;
+    for (const int k : job.live[Index(column)]) alive[Index(column * job.num_pipelines + k)] = true;
   }
   enum : std::uint8_t { kForwardDone = 1, kInputDone = 2, kWeightDone = 4, kAllDone = 7 };
-  std::vector<std::uint8_t> done(At(job.num_slots()) + 1, 0);
+  std::vector<std::uint8_t> done(Index(job.num_slots()) + 1, 0);
   for (const std::uint32_t op : order.ops) {
-    const std::size_t slot = At(Order::SlotOf(op));
+    const std::size_t slot = Index(Order::SlotOf(op));
     if (slot >= order.pipeline.size()) return absl::InternalError(fmt::format("slot {}", slot));
     const int stage = job.StageAt(static_cast<int>(slot));
     const bool has_gradient = stage + 1 == job.num_stages || (done[slot + 1] & kInputDone) != 0;
     bool legal = order.pipeline[slot] >= 0 && order.pipeline[slot] < job.num_pipelines &&
-                 alive[At(job.WorkerOf(stage, order.pipeline[slot]))];
+                 alive[Index(job.WorkerOf(stage, order.pipeline[slot]))];
     std::uint8_t now_done = kForwardDone;
     switch (Order::KindOf(op)) {
       case ActionKind::kForward:
@@ -315,16 +315,16 @@ Status CheckOrder(const FlatJob& job, const Order& order) {
 }
 
 bool FitsMemory(const FlatJob& job, const Order& order) {
-  std::vector<double> held(At(job.num_workers()), 0);
+  std::vector<double> held(Index(job.num_workers()), 0);
   for (const std::uint32_t op : order.ops) {
     const int slot = Order::SlotOf(op);
     const int stage = job.StageAt(slot);
-    const StageCosts& costs = job.stages[At(stage)];
-    double& memory = held[At(job.WorkerOf(stage, order.pipeline[At(slot)]))];
+    const StageCosts& costs = job.stages[Index(stage)];
+    double& memory = held[Index(job.WorkerOf(stage, order.pipeline[Index(slot)]))];
     switch (Order::KindOf(op)) {
       case ActionKind::kForward:
         memory += costs.activation_bytes;
-        if (memory > job.capacity[At(job.column[At(stage)])]) return false;
+        if (memory > job.capacity[Index(job.column[Index(stage)])]) return false;
         break;
       case ActionKind::kBackwardInput:
         memory -= costs.activation_bytes - costs.deferred_bytes;
@@ -345,43 +345,44 @@ bool FitsMemory(const FlatJob& job, const Order& order) {
 }
 
 int MovedFromLiveHome(const FlatJob& job, const Order& order) {
-  std::vector<bool> alive(At(job.num_workers()), false);
+  std::vector<bool> alive(Index(job.num_workers()), false);
   for (int column = 0; column < job.num_columns; ++column) {
-    for (const int k : job.live[At(column)]) alive[At(column * job.num_pipelines + k)] = true;
+    for (const int k : job.live[Index(column)]) alive[Index(column * job.num_pipelines + k)] = true;
   }
   int moved = 0;
   for (int slot = 0; slot < job.num_slots(); ++slot) {
     const int home = job.MicroBatchAt(slot) % job.num_pipelines;
-    const bool home_lives = alive[At(job.WorkerOf(job.StageAt(slot), home))];
-    if (home_lives && order.pipeline[At(slot)] != home) ++moved;
+    const bool home_lives = alive[Index(job.WorkerOf(job.StageAt(slot), home))];
+    if (home_lives && order.pipeline[Index(slot)] != home) ++moved;
   }
   return moved;
 }
 
 Schedule ToSchedule(const FlatJob& job, const Order& order) {
-  std::vector<std::size_t> lengths(At(job.num_workers()), 0);
+  std::vector<std::size_t> lengths(Index(job.num_workers()), 0);
   for (const std::uint32_t op : order.ops) {
     const int slot = Order::SlotOf(op);
-    ++lengths[At(job.WorkerOf(job.StageAt(slot), order.pipeline[At(slot)]))];
+    ++lengths[Index(job.WorkerOf(job.StageAt(slot), order.pipeline[Index(slot)]))];
   }
   Schedule schedule;
-  std::vector<std::int32_t> entry(At(job.num_workers()), -1);
+  std::vector<std::int32_t> entry(Index(job.num_workers()), -1);
   for (int k = 0; k < job.num_pipelines; ++k) {
     for (int column = 0; column < job.num_columns; ++column) {
-      if (!std::binary_search(job.live[At(column)].begin(), job.live[At(column)].end(), k))
+      if (!std::binary_search(job.live[Index(column)].begin(), job.live[Index(column)].end(), k))
         continue;
-      const std::size_t worker = At(column * job.num_pipelines + k);
+      const std::size_t worker = Index(column * job.num_pipelines + k);
       entry[worker] = static_cast<std::int32_t>(schedule.size());
       schedule.push_back({.worker = WorkerId{PipelineId(k), StageId(column)}, .actions = {}});
-      schedule.back().actions.reserve(lengths[worker] + 3 * At(job.num_stages / job.num_columns));
+      schedule.back().actions.reserve(lengths[worker] +
+                                      3 * Index(job.num_stages / job.num_columns));
     }
   }
   for (const std::uint32_t op : order.ops) {
     const int slot = Order::SlotOf(op);
     const int stage = job.StageAt(slot);
-    const std::int32_t index = entry[At(job.WorkerOf(stage, order.pipeline[At(slot)]))];
+    const std::int32_t index = entry[Index(job.WorkerOf(stage, order.pipeline[Index(slot)]))];
     RC_CHECK(index >= 0) << "slot " << slot << " is on a dead worker";
-    schedule[At(index)].actions.push_back(
+    schedule[Index(index)].actions.push_back(
         {.kind = Order::KindOf(op),
          .stage = StageId(stage),
          .micro_batch = job.MicroBatchOf(job.MicroBatchAt(slot))});

@@ -8,6 +8,7 @@
 
 #include "recycle/base/check.h"
 #include "recycle/base/file.h"
+#include "recycle/base/index.h"
 #include "recycle/base/sha256.h"
 #include "recycle/plan/json_fields.h"
 #include "recycle/plan/plan_json.h"
@@ -21,8 +22,6 @@ namespace {
 
 constexpr std::string_view kFormatName = "recycle-plan-table/";
 constexpr int kFormatVersion = 1;
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 Status CheckTableRequest(const PlanRequest& request, int max_failures) {
   if (request.method != Method::kAdaptive || request.affinity == Affinity::kStrict) {
@@ -171,7 +170,7 @@ StatusOr<PlanTable> PlanTable::Make(const PlanRequest& request, int max_failures
   const int columns = request.parallel.pipeline;
   for (int f = 0; f <= LeastMaximum(request.parallel, max_failures); ++f) {
     const FlatJob job =
-        WithLiveCounts(table.job_, std::vector<int>(At(columns), request.parallel.data - f));
+        WithLiveCounts(table.job_, std::vector<int>(Index(columns), request.parallel.data - f));
     RC_ASSIGN_OR_RETURN(PipelineTemplate made,
                         MakeTemplate(job, TemplateLength(job), TemplateEffort::kHead));
     table.entries_.push_back({.failures = f,
@@ -186,11 +185,7 @@ StatusOr<PlanTable> PlanTable::Make(const PlanRequest& request, int max_failures
 
 std::string PlanTable::JobText() const { return PlanToJson(PlanWithoutWorkers(request_)); }
 
-std::string PlanTable::JobHash() const {
-  Sha256 hash;
-  hash.Update(JobText());
-  return hash.HexDigest();
-}
+std::string PlanTable::JobHash() const { return Sha256Of(JobText()); }
 
 std::string PlanTable::ToJson() const {
   std::string entries;
@@ -249,7 +244,7 @@ StatusOr<PlanTable> PlanTable::FromJson(std::string_view json) {
 Status PlanTable::RegenerateOrders() {
   for (const Entry& entry : entries_) {
     const FlatJob job = WithLiveCounts(
-        job_, std::vector<int>(At(job_.num_columns), job_.num_pipelines - entry.failures));
+        job_, std::vector<int>(Index(job_.num_columns), job_.num_pipelines - entry.failures));
     if (entry.micro_batches != TemplateLength(job)) {
       return absl::InvalidArgumentError(
           fmt::format("the template for {} failures per stage has {} micro-batches, must have {}",
@@ -323,7 +318,7 @@ StatusOr<Plan> PlanTable::Expand(const std::vector<WorkerId>& failed) const {
   RC_ASSIGN_OR_RETURN(const FlatJob job, MakeFlatJob(request));
   RC_ASSIGN_OR_RETURN(const Entry* entry, EntryFor(job));
   return BuildPlan(request, job,
-                   WithHomeNames(job, ExpandTemplate(job, orders_[At(entry->failures)])));
+                   WithHomeNames(job, ExpandTemplate(job, orders_[Index(entry->failures)])));
 }
 
 Status PlanTable::CheckLine(int failures) const {
@@ -331,7 +326,7 @@ Status PlanTable::CheckLine(int failures) const {
   PlanRequest request = request_;
   request.failed = PlacesOf(request_.parallel, line.per_stage);
   RC_ASSIGN_OR_RETURN(const FlatJob job, MakeFlatJob(request));
-  const Order order = ExpandTemplate(job, orders_[At(line.template_failures)]);
+  const Order order = ExpandTemplate(job, orders_[Index(line.template_failures)]);
   RC_RETURN_IF_ERROR(CheckOrder(job, order));
   const PlanFigures figures = EvaluateOrder(job, order);
   if (figures.period <= line.period && figures.makespan <= line.makespan) return OkStatus();
@@ -350,9 +345,9 @@ StatusOr<Plan> PlanTable::ExpandCount(int failures) const {
 }
 
 Status PlanTable::CheckAllLines(const ParallelFor& parallel_for) const {
-  std::vector<Status> results(At(max_failures_) + 1);
+  std::vector<Status> results(Index(max_failures_) + 1);
   parallel_for(max_failures_ + 1,
-               [&](int failures) { results[At(failures)] = CheckLine(failures); });
+               [&](int failures) { results[Index(failures)] = CheckLine(failures); });
   for (const Status& result : results) RC_RETURN_IF_ERROR(result);
   return OkStatus();
 }

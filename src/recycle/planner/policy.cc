@@ -5,12 +5,11 @@
 #include <numeric>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 #include "recycle/base/prng.h"
 
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 // Fast stages' durations and sends of a surrogate, in the job's ticks.
 struct StageTimes {
@@ -103,12 +102,12 @@ SurrogateTimes MakeSurrogate(const FlatJob& job, int number) {
   const double slowest = std::max(1.0, *std::max_element(job.slow.begin(), job.slow.end()));
   const std::int64_t size = TickSize(planned, slowest);
   SurrogateTimes times;
-  times.durations.resize(At(job.num_stages * job.num_pipelines));
+  times.durations.resize(Index(job.num_stages * job.num_pipelines));
   for (int stage = 0; stage < job.num_stages; ++stage) {
-    const auto& fiw = planned.fiw[At(stage)];
+    const auto& fiw = planned.fiw[Index(stage)];
     for (int k = 0; k < job.num_pipelines; ++k) {
-      auto& own = times.durations[At(stage * job.num_pipelines + k)];
-      const double factor = job.slow[At(job.WorkerOf(stage, k))];
+      auto& own = times.durations[Index(stage * job.num_pipelines + k)];
+      const double factor = job.slow[Index(job.WorkerOf(stage, k))];
       for (std::size_t kind = 0; kind < 3; ++kind) {
         const std::int64_t ticks =
             factor == 1.0 ? fiw[kind] : std::llround(static_cast<double>(fiw[kind]) * factor);
@@ -116,8 +115,8 @@ SurrogateTimes MakeSurrogate(const FlatJob& job, int number) {
       }
       own[3] = own[1] + own[2];
     }
-    times.send_forward.push_back(Rounded(planned.send_forward[At(stage)], size));
-    times.send_backward.push_back(Rounded(planned.send_backward[At(stage)], size));
+    times.send_forward.push_back(Rounded(planned.send_forward[Index(stage)], size));
+    times.send_backward.push_back(Rounded(planned.send_backward[Index(stage)], size));
   }
   times.forward_unit = Rounded(planned.fiw[0][0], size);
   times.weight_unit = Rounded(planned.fiw[0][2], size);

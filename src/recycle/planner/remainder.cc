@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 
 namespace recycle {
 namespace {
-
-std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 // What the remainder does with one micro-batch at one stage; all of it is on one worker.
 struct Slot {
@@ -55,14 +54,14 @@ class ListSchedule {
       : rest_(rest),
         stages_(rest.parallel.num_stages()),
         pipelines_(rest.parallel.data),
-        slots_(Size(stages_) * Size(pipelines_) * Size(rest.micro_batches)),
+        slots_(Index(stages_) * Index(pipelines_) * Index(rest.micro_batches)),
         workers_(rest.workers.size()),
-        in_flight_(Size(stages_)) {
+        in_flight_(Index(stages_)) {
     RC_CHECK(rest.parallel.virtual_stages == 1) << "one stage per worker";
     const std::vector<int> live = LivePerStage(rest.parallel, rest.failed);
     for (int s = 0; s < stages_; ++s) {
       // 1F1B's depth, for the share of a worker here.
-      in_flight_[Size(s)] = ((stages_ - s) * pipelines_ + live[Size(s)] - 1) / live[Size(s)];
+      in_flight_[Index(s)] = ((stages_ - s) * pipelines_ + live[Index(s)] - 1) / live[Index(s)];
     }
     for (std::size_t w = 0; w < workers_.size(); ++w) ReadWorker(w);
     for (const SlowWorker& slow : rest.slow) {
@@ -119,7 +118,7 @@ class ListSchedule {
     workers_[w].regenerates =
         std::count(rest_.committed.begin(), rest_.committed.end(), entry.worker.stage) > 0;
     for (const Action& action : entry.actions) {
-      Slot& slot = slots_[Size(SlotIndex(action.stage.value(), action.micro_batch))];
+      Slot& slot = slots_[Index(SlotIndex(action.stage.value(), action.micro_batch))];
       slot.worker = static_cast<std::int32_t>(w);
       slot.forward |= action.kind == ActionKind::kForward;
       slot.input |=
@@ -133,7 +132,7 @@ class ListSchedule {
     for (const InitialState& state : rest_.initial) {
       const WorkerSchedule* entry = FindWorker(rest_.workers, state.worker);
       RC_CHECK(entry != nullptr) << "worker " << state.worker << " of initial has no entry";
-      Worker& worker = workers_[Size(entry - rest_.workers.data())];
+      Worker& worker = workers_[Index(entry - rest_.workers.data())];
       if (worker.regenerates) continue;
       for (const Action& action : state.done) {
         if (action.kind == ActionKind::kForward) ++worker.full;
@@ -146,14 +145,14 @@ class ListSchedule {
 
   const Slot* Neighbour(std::int32_t slot, int step) const {
     const int stage = StageOf(slot) + step;
-    return stage < 0 || stage >= stages_ ? nullptr : &slots_[Size(slot + step * PerStage())];
+    return stage < 0 || stage >= stages_ ? nullptr : &slots_[Index(slot + step * PerStage())];
   }
 
   // What a slot waits for at the start.
   void Prime(std::int32_t index) {
-    Slot& slot = slots_[Size(index)];
+    Slot& slot = slots_[Index(index)];
     if (slot.worker < 0) return;
-    Worker& worker = workers_[Size(slot.worker)];
+    Worker& worker = workers_[Index(slot.worker)];
     const Slot* below = Neighbour(index, -1);
     const Slot* above = Neighbour(index, +1);
     slot.activation_pending = below != nullptr && below->forward;
@@ -168,8 +167,8 @@ class ListSchedule {
   }
 
   void Handle(const Event& event) {
-    Slot& slot = slots_[Size(event.slot)];
-    Worker& worker = workers_[Size(slot.worker)];
+    Slot& slot = slots_[Index(event.slot)];
+    Worker& worker = workers_[Index(slot.worker)];
     touched_.push_back(slot.worker);
     switch (event.type) {
       case EventType::kActivation:
@@ -194,7 +193,7 @@ class ListSchedule {
       if (worker.regenerates && !slot.input) --worker.full;
       if (slot.input && !slot.gradient_pending) worker.inputs.push(index);
       if (stage + 1 == stages_) return;
-      Tell(EventType::kActivation, index + PerStage(), rest_.costs.send_forward[Size(stage)]);
+      Tell(EventType::kActivation, index + PerStage(), rest_.costs.send_forward[Index(stage)]);
     } else if (ended == ActionKind::kBackwardWeight) {
       --worker.deferred;
     } else {
@@ -205,16 +204,16 @@ class ListSchedule {
         worker.weights.push(index);
       }
       if (stage == 0) return;
-      Tell(EventType::kGradient, index - PerStage(), rest_.costs.send_backward[Size(stage - 1)]);
+      Tell(EventType::kGradient, index - PerStage(), rest_.costs.send_backward[Index(stage - 1)]);
     }
   }
 
   void Tell(EventType type, std::int32_t receiver, Ticks send) {
-    if (slots_[Size(receiver)].worker >= 0) events_.push({now_ + send, type, receiver});
+    if (slots_[Index(receiver)].worker >= 0) events_.push({now_ + send, type, receiver});
   }
 
   bool HasRoom(const Worker& worker) const {
-    const StageCosts& costs = rest_.costs.stages[Size(worker.stage)];
+    const StageCosts& costs = rest_.costs.stages[Index(worker.stage)];
     constexpr double kSlack = 1 + 1e-9;  // as in Validate
     const double bytes = static_cast<double>(worker.full + 1) * costs.activation_bytes +
                          static_cast<double>(worker.deferred) * costs.deferred_bytes;
@@ -223,13 +222,13 @@ class ListSchedule {
 
   // On a committed stage everything is a regeneration, and its I's go first: they free memory.
   void Dispatch(std::int32_t w) {
-    Worker& worker = workers_[Size(w)];
+    Worker& worker = workers_[Index(w)];
     if (worker.busy) return;
     if (!worker.inputs.empty()) {
-      const bool whole = slots_[Size(worker.inputs.top())].whole;
+      const bool whole = slots_[Index(worker.inputs.top())].whole;
       Start(w, worker.inputs, whole ? ActionKind::kBackward : ActionKind::kBackwardInput);
     } else if (!worker.forwards.empty() && HasRoom(worker) &&
-               worker.full < in_flight_[Size(worker.stage)]) {
+               worker.full < in_flight_[Index(worker.stage)]) {
       ++worker.full;
       Start(w, worker.forwards, ActionKind::kForward);
     } else if (!worker.weights.empty()) {
@@ -240,15 +239,15 @@ class ListSchedule {
   void Start(std::int32_t w, Ready& ready, ActionKind kind) {
     const std::int32_t slot = ready.top();
     ready.pop();
-    Worker& worker = workers_[Size(w)];
+    Worker& worker = workers_[Index(w)];
     worker.busy = true;
-    schedule_[Size(w)].actions.push_back({kind, StageId(worker.stage), MicroBatchOf(slot)});
+    schedule_[Index(w)].actions.push_back({kind, StageId(worker.stage), MicroBatchOf(slot)});
     const double ticks = static_cast<double>(Duration(worker.stage, kind)) * worker.factor;
     events_.push({now_ + std::llround(ticks), EventType::kFree, slot, kind});
   }
 
   Ticks Duration(int stage, ActionKind kind) const {
-    const StageCosts& costs = rest_.costs.stages[Size(stage)];
+    const StageCosts& costs = rest_.costs.stages[Index(stage)];
     switch (kind) {
       case ActionKind::kForward:
         return costs.forward;

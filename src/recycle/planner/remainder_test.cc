@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 
+#include "recycle/base/index.h"
 #include "recycle/base/prng.h"
 #include "recycle/plan/timeline.h"
 #include "recycle/plan/validate.h"
@@ -14,8 +15,6 @@
 
 namespace recycle {
 namespace {
-
-std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 constexpr ActionKind kChain[] = {ActionKind::kForward, ActionKind::kBackwardInput,
                                  ActionKind::kBackwardWeight};
@@ -43,7 +42,7 @@ PlanRequest DrawRequest(Prng& prng) {
     if (capped) stage.capacity_bytes = 4.0 * (request.parallel.pipeline - i);
     request.costs.stages.push_back(stage);
   }
-  request.costs.send_forward.assign(Size(request.parallel.pipeline - 1), kTicksPerUnit / 2);
+  request.costs.send_forward.assign(Index(request.parallel.pipeline - 1), kTicksPerUnit / 2);
   request.costs.send_backward = request.costs.send_forward;
   request.options = {.decoupled = true, .staggered = prng.Below(2) == 0};
   request.effort = Effort::kOnline;
@@ -93,7 +92,7 @@ Plan DrawRest(Prng& prng) {
   Plan rest = plan;
   rest.workers.clear();
   for (int stage = 0; stage < request.parallel.pipeline; ++stage) {
-    const int survivor = static_cast<int>(prng.Below(Size(request.parallel.data)));
+    const int survivor = static_cast<int>(prng.Below(Index(request.parallel.data)));
     for (int k = 0; k < request.parallel.data; ++k) {
       if (k != survivor && prng.Below(3) == 0) {
         rest.failed.push_back({PipelineId(k), StageId(stage)});
@@ -146,7 +145,7 @@ std::vector<Action> Sorted(std::vector<Action> actions) {
 TEST(Remainder, IsLegalWhereverTheIterationWasCut) {
   constexpr int kRuns = 3000;
   for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Prng prng(seed);
     Plan rest = DrawRest(prng);
     const StatusOr<Schedule> order = OrderRemainder(rest);

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 // z[action, worker, slot of time] = 1: the action starts there.
 class TimeIndexedModel {
@@ -25,7 +24,7 @@ class TimeIndexedModel {
     for (int slot = 0; slot < job.num_slots(); ++slot) AddSlotRows(slot);
     for (const Precedence& row : PrecedencesOf(job)) AddPrecedence(row);
     for (int stage = 0; stage < job.num_stages; ++stage) {
-      for (const int k : job.live[At(stage)]) AddWorkerRows(stage, k);
+      for (const int k : job.live[Index(stage)]) AddWorkerRows(stage, k);
       if (job.staggered) AddStageWindow(stage);
     }
     for (int micro_batch = 0; micro_batch < job.num_micro_batches; ++micro_batch) {
@@ -47,12 +46,12 @@ class TimeIndexedModel {
     answer.outcome = solution.outcome;
     if (solution.values.empty()) return answer;
     std::map<std::uint32_t, double> starts;
-    std::vector<std::int32_t> pipeline(At(job_.num_slots()), -1);
+    std::vector<std::int32_t> pipeline(Index(job_.num_slots()), -1);
     for (const auto& [op, choices] : starts_) {
       for (const Choice& choice : choices) {
-        if (solution.values[At(choice.variable)] < 0.5) continue;
+        if (solution.values[Index(choice.variable)] < 0.5) continue;
         starts[op] = choice.time;
-        pipeline[At(Order::SlotOf(op))] = choice.pipeline;
+        pipeline[Index(Order::SlotOf(op))] = choice.pipeline;
       }
     }
     answer.order = OrderFromStarts(job_, starts, std::move(pipeline));
@@ -68,7 +67,7 @@ class TimeIndexedModel {
 
   int InUnits(Ticks ticks) const { return static_cast<int>(ticks / unit_); }
   int StepOf(int stage) const {
-    return InUnits(job_.stages[At(stage)].all_reduce + job_.stages[At(stage)].optimizer);
+    return InUnits(job_.stages[Index(stage)].all_reduce + job_.stages[Index(stage)].optimizer);
   }
 
   static void Append(const Milp::Terms& more, Milp::Terms& terms) {
@@ -77,25 +76,25 @@ class TimeIndexedModel {
 
   // Per stage: the earliest and latest first start of a plan within the target.
   void SetWindows() {
-    earliest_.assign(At(job_.num_stages), 0);
-    latest_.assign(At(job_.num_stages), 0);
+    earliest_.assign(Index(job_.num_stages), 0);
+    latest_.assign(Index(job_.num_stages), 0);
     int way = 0;
     int latest_first = 0;
     for (int stage = 0; stage < job_.num_stages; ++stage) {
-      const StageCosts& costs = job_.stages[At(stage)];
+      const StageCosts& costs = job_.stages[Index(stage)];
       if (!job_.staggered) {
         way = std::max(way, InUnits(costs.optimizer));
-        latest_[At(stage)] = target_ - InUnits(costs.all_reduce) - 1;
+        latest_[Index(stage)] = target_ - InUnits(costs.all_reduce) - 1;
       } else {
         // The last I of this stage, then one I and one W before the stage before may end.
         if (stage > 0) {
           latest_first += target_ - StepOf(stage - 1) - 2 * job_.Quota(stage) - 2 -
-                          InUnits(job_.send_backward[At(stage - 1)]);
+                          InUnits(job_.send_backward[Index(stage - 1)]);
         }
-        latest_[At(stage)] = latest_first + target_ - StepOf(stage) - 1;
+        latest_[Index(stage)] = latest_first + target_ - StepOf(stage) - 1;
       }
-      earliest_[At(stage)] = way;
-      way += 1 + InUnits(job_.send_forward[At(stage)]);
+      earliest_[Index(stage)] = way;
+      way += 1 + InUnits(job_.send_forward[Index(stage)]);
     }
   }
 
@@ -103,8 +102,8 @@ class TimeIndexedModel {
     const int slot = Order::SlotOf(op);
     const int stage = job_.StageAt(slot);
     std::vector<Choice>& choices = starts_[op];
-    for (const int k : candidates_[At(slot)]) {
-      for (int time = earliest_[At(stage)]; time <= latest_[At(stage)]; ++time) {
+    for (const int k : candidates_[Index(slot)]) {
+      for (int time = earliest_[Index(stage)]; time <= latest_[Index(stage)]; ++time) {
         choices.push_back({milp_.AddBinary(), k, time});
       }
     }
@@ -128,8 +127,8 @@ class TimeIndexedModel {
       Milp::Terms once;
       for (const Choice& choice : starts_[op]) once.emplace_back(choice.variable, 1);
       milp_.AddRow(once, 1, 1);
-      if (op == forward || candidates_[At(slot)].size() == 1) continue;
-      for (const int k : candidates_[At(slot)]) {
+      if (op == forward || candidates_[Index(slot)].size() == 1) continue;
+      for (const int k : candidates_[Index(slot)]) {
         Milp::Terms same;
         for (const Choice& choice : starts_[op]) {
           if (choice.pipeline == k) same.emplace_back(choice.variable, 1);
@@ -146,7 +145,7 @@ class TimeIndexedModel {
   void AddPrecedence(const Precedence& row) {
     const int lag = 1 + InUnits(row.lag);
     const int stage = job_.StageAt(Order::SlotOf(row.after));
-    for (int time = earliest_[At(stage)]; time <= latest_[At(stage)]; ++time) {
+    for (int time = earliest_[Index(stage)]; time <= latest_[Index(stage)]; ++time) {
       Milp::Terms terms;
       for (const Choice& choice : starts_[row.after]) {
         if (choice.time <= time) terms.emplace_back(choice.variable, 1);
@@ -160,9 +159,9 @@ class TimeIndexedModel {
 
   // One action at a time, within the capacity.
   void AddWorkerRows(int stage, int pipeline) {
-    const StageCosts& costs = job_.stages[At(stage)];
-    const bool limited = std::isfinite(job_.capacity[At(stage)]) && costs.activation_bytes > 0;
-    for (int time = earliest_[At(stage)]; time <= latest_[At(stage)]; ++time) {
+    const StageCosts& costs = job_.stages[Index(stage)];
+    const bool limited = std::isfinite(job_.capacity[Index(stage)]) && costs.activation_bytes > 0;
+    for (int time = earliest_[Index(stage)]; time <= latest_[Index(stage)]; ++time) {
       Milp::Terms running;
       Milp::Terms held;
       for (int slot = stage; slot < job_.num_slots(); slot += job_.num_stages) {
@@ -177,13 +176,13 @@ class TimeIndexedModel {
         }
       }
       if (running.size() > 1) milp_.AddRow(running, -Milp::kInfinity, 1);
-      if (limited) milp_.AddRow(held, -Milp::kInfinity, job_.capacity[At(stage)]);
+      if (limited) milp_.AddRow(held, -Milp::kInfinity, job_.capacity[Index(stage)]);
     }
   }
 
   // All starts of the stage within [S, S + target - step - 1].
   void AddStageWindow(int stage) {
-    const int first = milp_.AddContinuous(0, latest_[At(stage)], 0);
+    const int first = milp_.AddContinuous(0, latest_[Index(stage)], 0);
     const int span = target_ - StepOf(stage) - 1;
     for (int slot = stage; slot < job_.num_slots(); slot += job_.num_stages) {
       for (const ActionKind kind : KindsOf(job_)) {

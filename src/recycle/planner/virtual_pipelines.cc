@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 #include "recycle/planner/bounds.h"
 #include "recycle/planner/portfolio.h"
 
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 int ChainCount(const FlatJob& job) {
   int least = job.num_pipelines;
@@ -25,14 +24,14 @@ int ChainCount(const FlatJob& job) {
 
 // By column: live pipelines, those that are live on every column first.
 std::vector<std::vector<int>> WholePipelinesFirst(const FlatJob& job) {
-  std::vector<int> live_columns(At(job.num_pipelines), 0);
+  std::vector<int> live_columns(Index(job.num_pipelines), 0);
   for (const std::vector<int>& live : job.live) {
-    for (const int k : live) ++live_columns[At(k)];
+    for (const int k : live) ++live_columns[Index(k)];
   }
   std::vector<std::vector<int>> result = job.live;
   for (std::vector<int>& live : result) {
     std::stable_partition(live.begin(), live.end(),
-                          [&](int k) { return live_columns[At(k)] == job.num_columns; });
+                          [&](int k) { return live_columns[Index(k)] == job.num_columns; });
   }
   return result;
 }
@@ -46,14 +45,14 @@ class StageOwners {
         live_(live),
         chains_(chains),
         length_(length),
-        owner_(At(job.num_micro_batches)) {
-    for (int id = 0; id < job.num_micro_batches; ++id) owner_[At(id)] = live[At(id % chains)];
+        owner_(Index(job.num_micro_batches)) {
+    for (int id = 0; id < job.num_micro_batches; ++id) owner_[Index(id)] = live[Index(id % chains)];
     const int surplus = static_cast<int>(live.size()) - chains;
-    std::vector<int> lost(At(chains), 0);
+    std::vector<int> lost(Index(chains), 0);
     for (int q = 0; q < surplus; ++q) HandOver(q, surplus, lost);
   }
 
-  int operator[](int id) const { return owner_[At(id)]; }
+  int operator[](int id) const { return owner_[Index(id)]; }
 
  private:
   // Surplus worker q takes evenly spaced j's, each from the chain that has lost least so far.
@@ -68,8 +67,8 @@ class StageOwners {
       if (j >= length_) return;
       const int giver = Giver(j, 7 * z + 3 * q, lost);
       if (giver < 0) continue;
-      ++lost[At(giver)];
-      owner_[At(j * chains_ + giver)] = live_[At(chains_ + q)];
+      ++lost[Index(giver)];
+      owner_[Index(j * chains_ + giver)] = live_[Index(chains_ + q)];
     }
   }
 
@@ -79,8 +78,8 @@ class StageOwners {
     for (int step = 0; step < chains_; ++step) {
       const int p = (turn + step) % chains_;
       const int id = j * chains_ + p;
-      if (id >= job_.num_micro_batches || owner_[At(id)] != live_[At(p)]) continue;
-      if (best < 0 || lost[At(p)] < lost[At(best)]) best = p;
+      if (id >= job_.num_micro_batches || owner_[Index(id)] != live_[Index(p)]) continue;
+      if (best < 0 || lost[Index(p)] < lost[Index(best)]) best = p;
     }
     return best;
   }
@@ -138,11 +137,11 @@ Order ExpandTemplate(const FlatJob& job, const Order& single) {
   RC_CHECK(length >= TemplateLength(job)) << "a template of " << length << " micro-batches";
   const std::vector<std::vector<int>> live = WholePipelinesFirst(job);
   Order order;
-  order.pipeline.resize(At(job.num_slots()));
+  order.pipeline.resize(Index(job.num_slots()));
   for (int stage = 0; stage < job.num_stages; ++stage) {
-    const StageOwners owners(job, live[At(job.column[At(stage)])], chains, length);
+    const StageOwners owners(job, live[Index(job.column[Index(stage)])], chains, length);
     for (int id = 0; id < job.num_micro_batches; ++id) {
-      order.pipeline[At(id * job.num_stages + stage)] = owners[id];
+      order.pipeline[Index(id * job.num_stages + stage)] = owners[id];
     }
   }
   order.ops.reserve(job.num_actions());

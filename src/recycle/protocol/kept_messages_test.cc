@@ -7,7 +7,7 @@
 namespace recycle {
 namespace {
 
-WorkerId At(int pipeline, int stage) { return {PipelineId(pipeline), StageId(stage)}; }
+WorkerId WorkerAt(int pipeline, int stage) { return {PipelineId(pipeline), StageId(stage)}; }
 
 Ledger MakeLedger(int generation, int version) {
   Ledger ledger;
@@ -25,7 +25,7 @@ Prepare MakePrepare(int generation, std::vector<WorkerId> members) {
 
 class KeptMessagesTest : public ::testing::Test {
  protected:
-  void SetUp() override { kept_.OnSend(Hello{At(1, 1), 7, Generation(0), 0}); }
+  void SetUp() override { kept_.OnSend(Hello{WorkerAt(1, 1), 7, Generation(0), 0}); }
 
   void Done(int iteration) {
     IterationDone done;
@@ -58,7 +58,7 @@ TEST_F(KeptMessagesTest, HelloComesFirstAndSaysWhatTheNewestLedgerPromised) {
   const std::vector<ExecutorMessage> again = kept_.Again();
   ASSERT_EQ(again.size(), 2U);
   const Hello& hello = std::get<Hello>(again.front());
-  EXPECT_EQ(hello.worker, At(1, 1));
+  EXPECT_EQ(hello.worker, WorkerAt(1, 1));
   EXPECT_EQ(hello.pid, 7);
   EXPECT_EQ(hello.generation, Generation(3));
   EXPECT_EQ(hello.version, 5);
@@ -75,12 +75,12 @@ TEST_F(KeptMessagesTest, ResultsStayUntilTheyAreRecorded) {
 
 TEST_F(KeptMessagesTest, ABrokenLinkStaysUntilItIsMadeAnewOrItsOtherEndIsGone) {
   for (const int pipeline : {0, 1, 2}) {
-    kept_.OnSend(LinkBroken{Generation(2), At(pipeline, 0), "reset"});
+    kept_.OnSend(LinkBroken{Generation(2), WorkerAt(pipeline, 0), "reset"});
   }
-  Prepare prepare = MakePrepare(3, {At(0, 0), At(1, 0), At(1, 1)});
-  prepare.relinked = {{At(0, 0), At(1, 1)}, {At(1, 0), At(2, 1)}};
+  Prepare prepare = MakePrepare(3, {WorkerAt(0, 0), WorkerAt(1, 0), WorkerAt(1, 1)});
+  prepare.relinked = {{WorkerAt(0, 0), WorkerAt(1, 1)}, {WorkerAt(1, 0), WorkerAt(2, 1)}};
   kept_.OnReceive(prepare);
-  EXPECT_EQ(Accused(), std::vector{At(1, 0)});
+  EXPECT_EQ(Accused(), std::vector{WorkerAt(1, 0)});
 }
 
 TEST_F(KeptMessagesTest, FinishedIsOfTheGenerationInWhichItWasSaid) {
@@ -89,7 +89,7 @@ TEST_F(KeptMessagesTest, FinishedIsOfTheGenerationInWhichItWasSaid) {
   kept_.OnSend(finished);
   ASSERT_EQ(kept_.Again().size(), 2U);
   EXPECT_EQ(std::get<Finished>(kept_.Again().back()).version, 8);
-  kept_.OnReceive(MakePrepare(4, {At(1, 1)}));
+  kept_.OnReceive(MakePrepare(4, {WorkerAt(1, 1)}));
   EXPECT_EQ(kept_.Again().size(), 1U);
 }
 

@@ -14,9 +14,8 @@
 namespace recycle {
 namespace {
 
-constexpr int kMostNodes = 1'000'000;       // running at once
-constexpr int kMostEvents = 10'000'000;     // of one curve
-constexpr double kSecondsPerDay = 86400.0;  // no curve has leap seconds
+constexpr int kMostNodes = 1'000'000;    // running at once
+constexpr int kMostEvents = 10'000'000;  // of one curve
 
 // "2021-12-11" as days since 1970.
 std::optional<double> DaysOf(std::string_view date) {

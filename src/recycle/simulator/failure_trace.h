@@ -22,6 +22,9 @@
 
 namespace recycle {
 
+inline constexpr double kSecondsPerHour = 3600;
+inline constexpr double kSecondsPerDay = 86400;  // no trace knows leap seconds
+
 struct NodeEvent {
   double time_s = 0;
   int node = 0;

@@ -9,10 +9,10 @@
 #include <queue>
 #include <set>
 
+#include "recycle/base/index.h"
+
 namespace recycle {
 namespace {
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 // The time at which `wanted` nodes are up for the first time.
 StatusOr<double> FirstTimeWith(const FailureTrace& trace, int wanted) {
@@ -33,25 +33,25 @@ StatusOr<double> FirstTimeWith(const FailureTrace& trace, int wanted) {
 class Blocks {
  public:
   Blocks(int num_blocks, int num_nodes)
-      : own_block_(At(num_nodes), -1), block_of_(At(num_nodes), -1) {
+      : own_block_(Index(num_nodes), -1), block_of_(Index(num_nodes), -1) {
     for (int block = 0; block < num_blocks; ++block) free_.insert(free_.end(), block);
   }
 
   bool HasFree() const { return !free_.empty(); }
-  int BlockOf(int node) const { return block_of_[At(node)]; }
+  int BlockOf(int node) const { return block_of_[Index(node)]; }
 
   int Take(int node) {
-    const int own = own_block_[At(node)];
+    const int own = own_block_[Index(node)];
     const int block = own >= 0 && free_.contains(own) ? own : *free_.begin();
     free_.erase(block);
-    block_of_[At(node)] = block;
-    own_block_[At(node)] = block;
+    block_of_[Index(node)] = block;
+    own_block_[Index(node)] = block;
     return block;
   }
 
   int Leave(int node) {
-    const int block = block_of_[At(node)];
-    block_of_[At(node)] = -1;
+    const int block = block_of_[Index(node)];
+    block_of_[Index(node)] = -1;
     free_.insert(block);
     return block;
   }
@@ -76,13 +76,13 @@ class TimelineMaker {
         usable_after_s_(options.usable_after_s),
         num_blocks_(options.num_blocks),
         blocks_(options.num_blocks, trace.num_nodes),
-        seen_(At(trace.num_nodes), false),
-        usable_(At(trace.num_nodes), false) {}
+        seen_(Index(trace.num_nodes), false),
+        usable_(Index(trace.num_nodes), false) {}
 
   JobTimeline Make() {
     std::size_t next = PlaceAtStart();
-    timeline_.filled.assign(At(num_blocks_), true);
-    for (const int block : blocks_.free()) timeline_.filled[At(block)] = false;
+    timeline_.filled.assign(Index(num_blocks_), true);
+    for (const int block : blocks_.free()) timeline_.filled[Index(block)] = false;
     now_s_ = start_s_;
     for (; next < trace_.events.size() && trace_.events[next].time_s <= end_s_; ++next) {
       const NodeEvent& event = trace_.events[next];
@@ -103,14 +103,14 @@ class TimelineMaker {
  private:
   // Everything up at the start stands in a block or waits. Returns the first event after it.
   std::size_t PlaceAtStart() {
-    std::vector<bool> up(At(trace_.num_nodes), false);
+    std::vector<bool> up(Index(trace_.num_nodes), false);
     std::size_t next = 0;
     for (; next < trace_.events.size() && trace_.events[next].time_s <= start_s_; ++next) {
-      up[At(trace_.events[next].node)] = trace_.events[next].up;
-      seen_[At(trace_.events[next].node)] = true;
+      up[Index(trace_.events[next].node)] = trace_.events[next].up;
+      seen_[Index(trace_.events[next].node)] = true;
     }
     for (int node = 0; node < trace_.num_nodes; ++node) {
-      if (!up[At(node)]) continue;
+      if (!up[Index(node)]) continue;
       ++num_up_;
       Settle(node);
     }
@@ -129,28 +129,28 @@ class TimelineMaker {
     while (!arrivals_.empty() && arrivals_.top().first <= time_s) {
       const auto [usable_s, node] = arrivals_.top();
       arrivals_.pop();
-      if (pending_[At(node)] != usable_s) continue;  // gone in the meantime
+      if (pending_[Index(node)] != usable_s) continue;  // gone in the meantime
       MoveTo(usable_s);
-      pending_[At(node)] = -1;
+      pending_[Index(node)] = -1;
       Settle(node);
     }
   }
 
   void Come(int node) {
     ++num_up_;
-    const bool is_new = !seen_[At(node)];
-    seen_[At(node)] = true;
+    const bool is_new = !seen_[Index(node)];
+    seen_[Index(node)] = true;
     if (!is_new || usable_after_s_ == 0) return Settle(node);
-    pending_.resize(At(trace_.num_nodes), -1);
-    pending_[At(node)] = now_s_ + usable_after_s_;
+    pending_.resize(Index(trace_.num_nodes), -1);
+    pending_[Index(node)] = now_s_ + usable_after_s_;
     arrivals_.push({now_s_ + usable_after_s_, node});
   }
 
   void Go(int node) {
     --num_up_;
-    if (!pending_.empty()) pending_[At(node)] = -1;
-    if (!usable_[At(node)]) return;
-    usable_[At(node)] = false;
+    if (!pending_.empty()) pending_[Index(node)] = -1;
+    if (!usable_[Index(node)]) return;
+    usable_[Index(node)] = false;
     if (blocks_.BlockOf(node) < 0) {
       waiting_.erase(std::find(waiting_.begin(), waiting_.end(), node));
       return;
@@ -165,7 +165,7 @@ class TimelineMaker {
 
   // A usable node takes a block, or waits for one.
   void Settle(int node) {
-    usable_[At(node)] = true;
+    usable_[Index(node)] = true;
     if (!blocks_.HasFree()) {
       waiting_.push_back(node);
       return;

@@ -14,7 +14,7 @@ namespace recycle {
 namespace {
 
 constexpr double kMebibyte = 1 << 20;
-constexpr double kInputShare = 1.05 / (1.05 + 0.85);  // of the backward pass
+constexpr double kInputOfBackward = 1.05 / (1.05 + 0.85);  // of the backward pass
 
 // Transformer layers of the models that Parcae profiled; their files do not say.
 constexpr std::array<std::pair<std::string_view, int>, 4> kLayers = {
@@ -60,9 +60,9 @@ void AddTimes(const Layer& layer, double count, Layer& sum) {
 StatusOr<StageCosts> CostsOf(const Layer& stage) {
   StageCosts costs;
   RC_ASSIGN_OR_RETURN(costs.forward, ToTicks(stage.forward, "forward"));
-  RC_ASSIGN_OR_RETURN(costs.backward_input, ToTicks(kInputShare * stage.backward, "backward"));
+  RC_ASSIGN_OR_RETURN(costs.backward_input, ToTicks(kInputOfBackward * stage.backward, "backward"));
   RC_ASSIGN_OR_RETURN(costs.backward_weight,
-                      ToTicks((1 - kInputShare) * stage.backward, "backward"));
+                      ToTicks((1 - kInputOfBackward) * stage.backward, "backward"));
   RC_ASSIGN_OR_RETURN(costs.optimizer, ToTicks(stage.optimizer, "optimizer"));
   costs.activation_bytes = stage.activations;
   costs.deferred_bytes = stage.activations;

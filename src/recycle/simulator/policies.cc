@@ -45,7 +45,7 @@ const std::vector<double>* CurveFor(const SimulatedJob& job, const PolicyConstan
   return PublishedOobleckCurve(constants.model_row);
 }
 
-const std::vector<Entry>& Entries() {
+const std::vector<Entry>& AllPolicies() {
   static const std::vector<Entry> entries = {
       Recycle({.name = "recycle"}),
       Recycle({.name = "recycle-rerun", .rerun = true}),
@@ -73,7 +73,7 @@ const std::vector<Entry>& Entries() {
 const std::vector<std::string_view>& PolicyNames() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> list;
-    for (const Entry& entry : Entries()) list.push_back(entry.first);
+    for (const Entry& entry : AllPolicies()) list.push_back(entry.first);
     return list;
   }();
   return names;
@@ -106,7 +106,7 @@ Status CheckPolicyName(std::string_view name, const SimulatedJob& job,
 StatusOr<std::unique_ptr<FailurePolicy>> MakePolicy(std::string_view name,
                                                     const PolicyInput& input) {
   RC_RETURN_IF_ERROR(CheckPolicyName(name, input.job, input.constants));
-  const std::vector<Entry>& entries = Entries();
+  const std::vector<Entry>& entries = AllPolicies();
   return std::find_if(entries.begin(), entries.end(),
                       [name](const Entry& entry) { return entry.first == name; })
       ->second(input);

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 
 namespace recycle {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
 int Largest(const std::vector<int>& counts) {
   return *std::max_element(counts.begin(), counts.end());
@@ -20,12 +19,12 @@ int Largest(const std::vector<int>& counts) {
 RecyclePolicy::RecyclePolicy(const PolicyInput& input, const RecycleOptions& options)
     : FailurePolicy(input),
       options_(options),
-      worker_at_(At(input.job.num_places())),
-      place_of_(At(input.job.num_places())),
-      dead_since_(At(input.job.num_places()), 0) {
+      worker_at_(Index(input.job.num_places())),
+      place_of_(Index(input.job.num_places())),
+      dead_since_(Index(input.job.num_places()), 0) {
   for (int place = 0; place < input.job.num_places(); ++place) {
-    worker_at_[At(place)] = place;
-    place_of_[At(place)] = place;
+    worker_at_[Index(place)] = place;
+    place_of_[Index(place)] = place;
   }
 }
 
@@ -38,16 +37,16 @@ double RecyclePolicy::CopySeconds() const {
 
 void RecyclePolicy::Occupy(int worker, int place) {
   RC_CHECK(!live_.IsLive(place)) << "place " << place << " is taken";
-  worker_at_[At(place)] = worker;
-  place_of_[At(worker)] = place;
+  worker_at_[Index(place)] = worker;
+  place_of_[Index(worker)] = place;
   live_.Set(place, true);
 }
 
 void RecyclePolicy::Vacate(int place, double now_s) {
-  place_of_[At(HolderOf(place))] = -1;
-  worker_at_[At(place)] = -1;
+  place_of_[Index(HolderOf(place))] = -1;
+  worker_at_[Index(place)] = -1;
   live_.Set(place, false);
-  dead_since_[At(place)] = now_s;
+  dead_since_[Index(place)] = now_s;
 }
 
 bool RecyclePolicy::IsReserved(int place) const {
@@ -58,10 +57,10 @@ bool RecyclePolicy::IsReserved(int place) const {
 
 std::vector<int> RecyclePolicy::FailedAfterCopies() const {
   std::vector<int> failed = live_.failed_per_stage();
-  for (const Copy& copy : joining_) --failed[At(live_.StageOf(copy.place))];
+  for (const Copy& copy : joining_) --failed[Index(live_.StageOf(copy.place))];
   if (move_.has_value()) {
-    --failed[At(live_.StageOf(move_->place))];
-    ++failed[At(live_.StageOf(place_of_[At(move_->worker)]))];
+    --failed[Index(live_.StageOf(move_->place))];
+    ++failed[Index(live_.StageOf(place_of_[Index(move_->worker)]))];
   }
   return failed;
 }
@@ -100,11 +99,11 @@ Status RecyclePolicy::Start(const std::vector<bool>& filled_blocks) {
 void RecyclePolicy::LoseWorker(int worker, const Moment& moment, double& redo_s) {
   std::erase_if(joining_, [&](const Copy& copy) { return copy.worker == worker; });
   if (move_.has_value() && move_->worker == worker) move_.reset();
-  const int place = place_of_[At(worker)];
+  const int place = place_of_[Index(worker)];
   if (place < 0) return;
   Vacate(place, moment.now_s);
   const int stage = live_.StageOf(place);
-  const StageCosts& costs = input_.job.costs.stages[At(stage)];
+  const StageCosts& costs = input_.job.costs.stages[Index(stage)];
   const double micro_batch_s =
       Seconds(costs.forward + costs.backward_input + costs.backward_weight);
   redo_s += moment.iteration_part * input_.job.micro_batches * micro_batch_s /
@@ -160,7 +159,7 @@ StatusOr<int> RecyclePolicy::BestPlace() const {
   for (int place = 0; place < live_.num_places(); ++place) {
     if (live_.IsLive(place) || IsReserved(place)) continue;
     // Only a stage's first dead place need be looked at: the others help as much.
-    int& count = failed[At(live_.StageOf(place))];
+    int& count = failed[Index(live_.StageOf(place))];
     if (count <= 0) continue;
     --count;
     RC_ASSIGN_OR_RETURN(const double period_s, PeriodFor(failed));
@@ -215,7 +214,7 @@ StatusOr<Reaction> RecyclePolicy::OnTimer(const Moment& moment) {
   if (move_.has_value() && move_->end_s <= moment.now_s) {
     const Copy move = *move_;
     move_.reset();
-    Vacate(place_of_[At(move.worker)], moment.now_s);
+    Vacate(place_of_[Index(move.worker)], moment.now_s);
     Occupy(move.worker, move.place);
   }
   RC_RETURN_IF_ERROR(UpdatePace());
@@ -249,9 +248,9 @@ StatusOr<int> RecyclePolicy::MoveTarget(const std::vector<int>& failed) const {
 int RecyclePolicy::LongestDeadAbove(const std::vector<int>& failed, int target) const {
   int longest = -1;
   for (int place = 0; place < live_.num_places(); ++place) {
-    if (live_.IsLive(place) || failed[At(live_.StageOf(place))] <= target) continue;
+    if (live_.IsLive(place) || failed[Index(live_.StageOf(place))] <= target) continue;
     if (IsReserved(place)) continue;
-    if (longest < 0 || dead_since_[At(place)] < dead_since_[At(longest)]) longest = place;
+    if (longest < 0 || dead_since_[Index(place)] < dead_since_[Index(longest)]) longest = place;
   }
   return longest;
 }
@@ -259,8 +258,8 @@ int RecyclePolicy::LongestDeadAbove(const std::vector<int>& failed, int target) 
 int RecyclePolicy::DonorBelow(const std::vector<int>& failed, int target) const {
   int stage = -1;
   for (int i = 0; i < live_.num_stages(); ++i) {
-    if (failed[At(i)] >= target || live_.LiveAt(i) < 2) continue;
-    if (stage < 0 || failed[At(i)] <= failed[At(stage)]) stage = i;
+    if (failed[Index(i)] >= target || live_.LiveAt(i) < 2) continue;
+    if (stage < 0 || failed[Index(i)] <= failed[Index(stage)]) stage = i;
   }
   if (stage < 0) return -1;
   int place = live_.num_places() - live_.num_stages() + stage;
@@ -280,7 +279,7 @@ Status RecyclePolicy::PlanMove(double now_s) {
   const int worker = DonorBelow(failed, target);
   if (place < 0 || worker < 0) return OkStatus();
   const double copy_s = CopySeconds();
-  const double ready_s = dead_since_[At(place)] + copy_s;
+  const double ready_s = dead_since_[Index(place)] + copy_s;
   if (ready_s > now_s) {
     look_again_s_ = ready_s;
     return OkStatus();

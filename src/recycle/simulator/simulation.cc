@@ -8,8 +8,6 @@
 namespace recycle {
 namespace {
 
-constexpr double kSecondsPerHour = 3600;
-
 // Time and books of one policy's job.
 class Engine {
  public:

@@ -14,8 +14,6 @@
 namespace recycle {
 namespace {
 
-constexpr double kSecondsPerDay = 86400;
-
 // The line on which every entry of a top-level list of objects begins.
 std::vector<int> EntryLines(std::string_view text) {
   std::vector<int> lines;

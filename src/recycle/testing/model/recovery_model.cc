@@ -6,29 +6,19 @@
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 
 namespace recycle {
-namespace {
-
-constexpr int kStagePart = 0;
-constexpr int kTiedPart = 1;
-
-std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
-std::size_t Size(BoundaryKind kind) { return static_cast<std::size_t>(kind); }
-std::uint64_t Key(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-std::uint32_t Bit(int position) { return std::uint32_t{1} << position; }
-
-}  // namespace
 
 RecoveryModel::RecoveryModel(const ModelJob& job, const BrokenRules& rules)
     : job_(job),
       rules_(rules),
       expected_(std::make_shared<const UnharmedRun>(job)),
-      workers_(Size(job.data * job.pipeline)),
-      rounds_(Size(job.iterations * (job.pipeline + 1))),
-      norm_entries_(Size(job.iterations)) {
+      workers_(Index(job.data * job.pipeline)),
+      rounds_(Index(job.iterations * (job.pipeline + 1))),
+      norm_entries_(Index(job.iterations)) {
   RC_CHECK(job.data * job.micro_batches <= kMaxMicroBatches && job.iterations <= kMaxIterations);
-  for (int w = 0; w < num_workers(); ++w) At(w).params = expected_->params[0][Size(StageOf(w))];
+  for (int w = 0; w < num_workers(); ++w) At(w).params = expected_->params[0][Index(StageOf(w))];
 }
 
 // --- what can run ----------------------------------------------------------------------------
@@ -43,7 +33,7 @@ bool RecoveryModel::HasFinished(int worker) const {
 }
 
 bool RecoveryModel::HasInputs(int w, const Item& item) const {
-  const Cell& cell = KeptOf(At(w), item.iteration).cells[Size(item.micro_batch)];
+  const Cell& cell = KeptOf(At(w), item.iteration).cells[Index(item.micro_batch)];
   switch (item.action.kind) {
     case ActionKind::kForward:
       return IsFirst(w) || cell.inbox[0].value != 0;
@@ -89,18 +79,18 @@ bool RecoveryModel::CanAct(int w) const {
 }
 
 bool RecoveryModel::NormIsReady(std::int32_t iteration) const {
-  return norm_entries_[Size(iteration)] == Bit(job_.pipeline) - 1;
+  return norm_entries_[Index(iteration)] == Bit(job_.pipeline) - 1;
 }
 
 RecoveryModel::Round& RecoveryModel::RoundOf(int worker, std::int32_t iteration, int part) {
   const int place = part == kTiedPart ? job_.pipeline : StageOf(worker);
-  return rounds_[Size(iteration * (job_.pipeline + 1) + place)];
+  return rounds_[Index(iteration * (job_.pipeline + 1) + place)];
 }
 
 const RecoveryModel::Round& RecoveryModel::RoundOf(int worker, std::int32_t iteration,
                                                    int part) const {
   const int place = part == kTiedPart ? job_.pipeline : StageOf(worker);
-  return rounds_[Size(iteration * (job_.pipeline + 1) + place)];
+  return rounds_[Index(iteration * (job_.pipeline + 1) + place)];
 }
 
 std::uint32_t RecoveryModel::GroupOf(int worker, int part) const {
@@ -170,16 +160,17 @@ std::uint64_t RecoveryModel::ParametersFor(int w, const Item& item) {
 
 void RecoveryModel::RunForward(int w, const Item& item) {
   const std::uint64_t params = ParametersFor(w, item);
-  Cell& cell = KeptOf(At(w), item.iteration).cells[Size(item.micro_batch)];
+  Cell& cell = KeptOf(At(w), item.iteration).cells[Index(item.micro_batch)];
   Check(cell.done == 0, w, item, "runs twice");
   cell.stash =
       IsFirst(w) ? Tokens(job_.seed, item.iteration, item.micro_batch) : cell.inbox[0].value;
   cell.inbox[0] = {};
   cell.output = ForwardOf(params, cell.stash);
-  Check(job_.rounding ||
-            cell.output ==
-                expected_->outputs[Size(item.iteration)][Size(StageOf(w))][Size(item.micro_batch)],
-        w, item, "gives another activation than the run without failures");
+  Check(
+      job_.rounding ||
+          cell.output ==
+              expected_->outputs[Index(item.iteration)][Index(StageOf(w))][Index(item.micro_batch)],
+      w, item, "gives another activation than the run without failures");
   if (item.regenerates) {
     ++num_regenerations_;
   } else {
@@ -192,7 +183,7 @@ void RecoveryModel::RunForward(int w, const Item& item) {
 
 void RecoveryModel::RunInput(int w, const Item& item) {
   const std::uint64_t params = ParametersFor(w, item);
-  Cell& cell = KeptOf(At(w), item.iteration).cells[Size(item.micro_batch)];
+  Cell& cell = KeptOf(At(w), item.iteration).cells[Index(item.micro_batch)];
   Check(cell.stash != 0, w, item, "has no stash");
   Check(item.regenerates || cell.done == 1, w, item, "runs out of order");
   if (!IsLast(w)) {
@@ -201,11 +192,9 @@ void RecoveryModel::RunInput(int w, const Item& item) {
   cell.gradient = IsLast(w) ? LossGradient(cell.output) : cell.inbox[1].value;
   cell.inbox[1] = {};
   const std::uint64_t result = InputGradient(params, cell.stash, cell.gradient);
-  Check(
-      job_.rounding ||
-          result ==
-              expected_->gradients[Size(item.iteration)][Size(StageOf(w))][Size(item.micro_batch)],
-      w, item, "gives another gradient than the run without failures");
+  Check(job_.rounding || result == expected_->gradients[Index(item.iteration)][Index(StageOf(w))]
+                                                       [Index(item.micro_batch)],
+        w, item, "gives another gradient than the run without failures");
   const std::uint64_t of = cell.stash;
   if (!IsFirst(w)) cell.log[1] = {result, of, false};
   if (item.regenerates) {
@@ -222,7 +211,7 @@ void RecoveryModel::RunInput(int w, const Item& item) {
 
 void RecoveryModel::RunWeight(int w, const Item& item) {
   Iteration& kept = KeptOf(At(w), item.iteration);
-  Cell& cell = kept.cells[Size(item.micro_batch)];
+  Cell& cell = kept.cells[Index(item.micro_batch)];
   Check(!item.regenerates && cell.done == 2, w, item, "runs out of order");
   Check((kept.summed & Bit(item.micro_batch)) == 0, w, item, "is summed twice");
   kept.sum += WeightGradient(cell.stash, cell.gradient, kStagePart);
@@ -243,7 +232,7 @@ void RecoveryModel::Reduce(int w, const Item& item) {
     Arrive(w);
     return;
   }
-  const bool handed = item.hand_over[Size(part)] >= 0;
+  const bool handed = item.hand_over[Index(part)] >= 0;
   std::uint64_t value = round.sum;
   if (!handed) {
     const int count = job_.data * job_.micro_batches;
@@ -252,10 +241,10 @@ void RecoveryModel::Reduce(int w, const Item& item) {
           "does not sum every micro-batch once");
     if (job_.rounding) value = HashKeys({8, value, Key(worker.running)});
   }
-  Check(!kept.holds[Size(part)] || kept.reduced[Size(part)] == value, w, item,
+  Check(!kept.holds[Index(part)] || kept.reduced[Index(part)] == value, w, item,
         "gives a second result");
-  kept.holds[Size(part)] = true;
-  kept.reduced[Size(part)] = value;
+  kept.holds[Index(part)] = true;
+  kept.reduced[Index(part)] = value;
   round.obtained |= Bit(w);
   worker.obtained = true;
   const std::uint32_t group = GroupOf(w, part);
@@ -278,8 +267,9 @@ void RecoveryModel::MakeStep(int w, const Item& item) {
   kept.undo = kept.has_undo ? worker.params : 0;
   worker.params = StepOf(worker.params, kept.reduced);
   ++worker.version;
-  Check(job_.rounding || worker.params == expected_->params[Size(worker.version)][Size(StageOf(w))],
-        w, item, "gives other parameters than the run without failures");
+  Check(
+      job_.rounding || worker.params == expected_->params[Index(worker.version)][Index(StageOf(w))],
+      w, item, "gives other parameters than the run without failures");
   for (int peer = StageOf(w); peer < num_workers(); peer += job_.pipeline) {
     const Worker& other = At(peer);
     Check(!other.alive || other.version != worker.version || other.params == worker.params, w, item,
@@ -324,18 +314,18 @@ void RecoveryModel::Arrive(int w) {
   const Item* item = Head(worker);
   if (item == nullptr || !InRounds(w)) return;
   if (item->action.kind == ActionKind::kValidate) {
-    norm_entries_[Size(item->iteration)] |= Bit(StageOf(w));
+    norm_entries_[Index(item->iteration)] |= Bit(StageOf(w));
   }
   if (item->action.kind != ActionKind::kReduceGrad) return;
-  while (worker.part <= kTiedPart && !item->parts[Size(worker.part)]) ++worker.part;
+  while (worker.part <= kTiedPart && !item->parts[Index(worker.part)]) ++worker.part;
   if (worker.part > kTiedPart) return Advance(w);
   const Iteration& kept = KeptOf(worker, item->iteration);
   Round& round = RoundOf(w, item->iteration, worker.part);
   round.joined |= Bit(w);
-  const int from = item->hand_over[Size(worker.part)];
+  const int from = item->hand_over[Index(worker.part)];
   if (from == w) {
-    Check(kept.holds[Size(worker.part)], w, *item, "hands over what it does not hold");
-    round.sum = kept.reduced[Size(worker.part)];
+    Check(kept.holds[Index(worker.part)], w, *item, "hands over what it does not hold");
+    round.sum = kept.reduced[Index(worker.part)];
   }
   if (from >= 0) return;
   const bool upper = worker.part == kTiedPart && IsLast(w);
@@ -349,7 +339,7 @@ void RecoveryModel::Arrive(int w) {
 
 void RecoveryModel::Send(int w, const Item& item, BoundaryKind kind, std::uint64_t value,
                          std::uint64_t of) {
-  const int receiver = item.receivers[Size(kind)];
+  const int receiver = item.receivers[IndexOf(kind)];
   if (receiver < 0) return;
   sent_.push_back({.from = w,
                    .to = receiver,
@@ -373,8 +363,8 @@ void RecoveryModel::Deliver(const Message& message) {
 void RecoveryModel::Accept(int w, const Message& message) {
   Worker& worker = At(w);
   if (message.iteration < worker.first_kept) return;
-  Cell& cell = KeptOf(worker, message.iteration).cells[Size(message.micro_batch)];
-  Tensor& place = cell.inbox[Size(message.kind)];
+  Cell& cell = KeptOf(worker, message.iteration).cells[Index(message.micro_batch)];
+  Tensor& place = cell.inbox[IndexOf(message.kind)];
   const bool consumed = cell.done > static_cast<int>(message.kind);
   if (consumed || place.value != 0) return;
   place = {message.value, message.of, false};
@@ -387,7 +377,7 @@ std::vector<RecoveryModel::Arrival> RecoveryModel::UnpromisedArrivals() const {
     for (int t = At(w).first_kept; t < job_.iterations; ++t) {
       for (int b = 0; b < job_.data * job_.micro_batches; ++b) {
         for (const BoundaryKind kind : {BoundaryKind::kActivation, BoundaryKind::kGradient}) {
-          const Tensor& tensor = KeptOf(At(w), t).cells[Size(b)].inbox[Size(kind)];
+          const Tensor& tensor = KeptOf(At(w), t).cells[Index(b)].inbox[IndexOf(kind)];
           if (tensor.value != 0 && !tensor.promised) arrivals.push_back({w, t, b, kind});
         }
       }
@@ -398,7 +388,7 @@ std::vector<RecoveryModel::Arrival> RecoveryModel::UnpromisedArrivals() const {
 
 void RecoveryModel::Lose(const Arrival& arrival) {
   Iteration& kept = KeptOf(At(arrival.worker), arrival.iteration);
-  kept.cells[Size(arrival.micro_batch)].inbox[Size(arrival.kind)] = {};
+  kept.cells[Index(arrival.micro_batch)].inbox[IndexOf(arrival.kind)] = {};
 }
 
 // --- for checkers ----------------------------------------------------------------------------
@@ -426,7 +416,7 @@ std::uint64_t RecoveryModel::Hash() const {
       add(kept.summed << 5 | int{kept.holds[0]} << 4 | int{kept.holds[1]} << 3 |
           int{kept.has_undo} << 2 | int{kept.has_norm} << 1);
       for (int b = 0; b < count; ++b) {
-        const Cell& cell = kept.cells[Size(b)];
+        const Cell& cell = kept.cells[Index(b)];
         std::int64_t bits = cell.done << 1 | int{cell.stash != 0};
         for (std::size_t kind = 0; kind < 2; ++kind) {
           bits = bits << 3 | int{cell.inbox[kind].value != 0} << 2 |

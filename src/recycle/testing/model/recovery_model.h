@@ -16,6 +16,7 @@
 #define RECYCLE_TESTING_MODEL_RECOVERY_MODEL_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -93,6 +94,13 @@ class RecoveryModel {
   std::string Describe() const;
 
  private:
+  static constexpr int kStagePart = 0;
+  static constexpr int kTiedPart = 1;
+
+  static std::size_t IndexOf(BoundaryKind kind) { return static_cast<std::size_t>(kind); }
+  static std::uint64_t Key(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+  static std::uint32_t Bit(int position) { return std::uint32_t{1} << position; }
+
   struct Tensor {
     std::uint64_t value = 0;  // 0: absent
     std::uint64_t of = 0;

@@ -3,21 +3,11 @@
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 #include "recycle/base/prng.h"
 #include "recycle/testing/model/recovery_model.h"
 
 namespace recycle {
-namespace {
-
-constexpr int kStagePart = 0;
-constexpr int kTiedPart = 1;
-
-std::size_t Size(std::int64_t value) { return static_cast<std::size_t>(value); }
-std::size_t Size(BoundaryKind kind) { return static_cast<std::size_t>(kind); }
-std::uint64_t Key(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-std::uint32_t Bit(int position) { return std::uint32_t{1} << position; }
-
-}  // namespace
 
 void RecoveryModel::Kill(int worker) {
   At(worker) = Worker();
@@ -54,14 +44,14 @@ Ledger RecoveryModel::MakeLedger(int w) const {
     entry.holds_stage_part = kept.holds[kStagePart];
     entry.holds_tied_part = kept.holds[kTiedPart];
     for (int b = 0; b < job_.data * job_.micro_batches; ++b) {
-      const Cell& cell = kept.cells[Size(b)];
+      const Cell& cell = kept.cells[Index(b)];
       const MicroBatch micro_batch{PipelineId(b / job_.micro_batches), b % job_.micro_batches};
       const StageId own(StageOf(w));
       if (cell.done > 0) entry.progress[micro_batch] = static_cast<Progress>(cell.done - 1);
       for (const BoundaryKind kind : {BoundaryKind::kActivation, BoundaryKind::kGradient}) {
         const int step = kind == BoundaryKind::kActivation ? 1 : -1;
-        if (cell.inbox[Size(kind)].value != 0) entry.inbox.push_back({kind, own, micro_batch});
-        if (cell.log[Size(kind)].value != 0) {
+        if (cell.inbox[IndexOf(kind)].value != 0) entry.inbox.push_back({kind, own, micro_batch});
+        if (cell.log[IndexOf(kind)].value != 0) {
           entry.log.push_back({kind, StageId(own.value() + step), micro_batch});
         }
       }
@@ -102,7 +92,7 @@ void RecoveryModel::Resume(int w, const recycle::Resume& resume) {
       if (job_.Number(resend.from) != w) continue;
       const int b = Numbered(resend.tensor.micro_batch);
       const Tensor& log =
-          KeptOf(worker, open.iteration).cells[Size(b)].log[Size(resend.tensor.kind)];
+          KeptOf(worker, open.iteration).cells[Index(b)].log[IndexOf(resend.tensor.kind)];
       if (log.value == 0) Violate("a re-send of what is in no log");
       sent_.push_back({w, job_.Number(resend.to), resume.generation, open.iteration,
                        resend.tensor.kind, b, log.value, log.of});

@@ -1,4 +1,4 @@
-#include "recycle/app/progress.h"
+#include "recycle/app/training_progress.h"
 
 #include <fmt/format.h>
 
@@ -32,10 +32,10 @@ int StageOf(const std::string& worker) {
 
 }  // namespace
 
-Progress::Progress(const JobConfig& config, std::string run_dir)
+TrainingProgress::TrainingProgress(const JobConfig& config, std::string run_dir)
     : config_(config), run_dir_(std::move(run_dir)) {}
 
-std::string Progress::Headline() const {
+std::string TrainingProgress::Headline() const {
   const int sequences =
       config_.parallel.data * config_.batch.micro_batches * config_.batch.micro_batch_size;
   return fmt::format(
@@ -46,7 +46,7 @@ std::string Progress::Headline() const {
       WithThousands(static_cast<double>(sequences) * config_.model.sequence), run_dir_);
 }
 
-std::vector<std::string> Progress::OnEvent(const Json& event) {
+std::vector<std::string> TrainingProgress::OnEvent(const Json& event) {
   const std::string name = event.at("event");
   if (name == "fault_injected") {
     return {fmt::format("fault injected: {}", event.at("fault").get<std::string>())};
@@ -93,7 +93,7 @@ std::vector<std::string> Progress::OnEvent(const Json& event) {
   return {};
 }
 
-std::optional<std::string> Progress::CheckpointLine(const Json& event) {
+std::optional<std::string> TrainingProgress::CheckpointLine(const Json& event) {
   const std::string name = event.at("event");
   if (name == "checkpoint") {
     checkpoint_ = event.at("iteration").get<int>();
@@ -113,7 +113,7 @@ std::optional<std::string> Progress::CheckpointLine(const Json& event) {
 }
 
 // Workers that leave as they were asked to, and places that come back or do not.
-std::optional<std::string> Progress::ReturnLine(const Json& event) {
+std::optional<std::string> TrainingProgress::ReturnLine(const Json& event) {
   const std::string name = event.at("event");
   const std::string worker = event.value("worker", "");
   if (name == "worker_left") {
@@ -142,7 +142,7 @@ std::optional<std::string> Progress::ReturnLine(const Json& event) {
   return std::nullopt;
 }
 
-std::string Progress::FailureLine(const Json& resumed) const {
+std::string TrainingProgress::FailureLine(const Json& resumed) const {
   std::vector<std::string> losses;
   for (const Json& loss : unresumed_losses_) {
     losses.push_back(
@@ -165,7 +165,7 @@ std::string Progress::FailureLine(const Json& resumed) const {
           : fmt::format(", {} repeated", Count(replayed.get<std::int64_t>(), "action")));
 }
 
-std::vector<std::string> Progress::RiskLines() const {
+std::vector<std::string> TrainingProgress::RiskLines() const {
   std::map<int, int> live_per_stage;
   for (const std::string& worker : live_) ++live_per_stage[StageOf(worker)];
   std::vector<std::string> lines;
@@ -185,7 +185,7 @@ std::vector<std::string> Progress::RiskLines() const {
   return lines;
 }
 
-std::string Progress::LogLine(const Json& metrics) const {
+std::string TrainingProgress::LogLine(const Json& metrics) const {
   const std::int64_t iteration = metrics.at("iteration");
   const int samples =
       config_.parallel.data * config_.batch.micro_batches * config_.batch.micro_batch_size;
@@ -204,7 +204,7 @@ std::string Progress::LogLine(const Json& metrics) const {
   return line;
 }
 
-std::string Progress::LiveLine(const Json& metrics) const {
+std::string TrainingProgress::LiveLine(const Json& metrics) const {
   const int iteration = metrics.at("iteration");
   const double left_s =
       (config_.train.iterations - iteration) * metrics.at("iteration_ms").get<double>() / 1e3;
@@ -215,7 +215,7 @@ std::string Progress::LiveLine(const Json& metrics) const {
                      config_.parallel.data * config_.parallel.pipeline, ClockText(left_s));
 }
 
-std::string Progress::PlanCommand() const {
+std::string TrainingProgress::PlanCommand() const {
   std::string command =
       fmt::format("recycle plan --dp {} --pp {} --microbatches {}", config_.parallel.data,
                   config_.parallel.pipeline, config_.batch.micro_batches);
@@ -228,7 +228,7 @@ std::string Progress::PlanCommand() const {
   return command + " --html plan.html";
 }
 
-std::vector<std::string> Progress::Closing(const Json& summary) const {
+std::vector<std::string> TrainingProgress::Closing(const Json& summary) const {
   const int iterations = summary.at("iterations");
   std::string first = Count(iterations, "iteration");
   if (resumed_from_) first += fmt::format(", {} of them in this run,", iterations - *resumed_from_);

@@ -2,12 +2,12 @@
 // iteration, what can be lost now, and the words at the end. Pure: lines of the coordinator in
 // (launcher_link.h), lines of text out; terminal.h prints them.
 //
-//   Progress progress(config, run_dir);
+//   TrainingProgress progress(config, run_dir);
 //   for (const std::string& text : progress.OnEvent(event)) terminal.Print(text);
 //
 // Not thread-safe.
-#ifndef RECYCLE_APP_PROGRESS_H_
-#define RECYCLE_APP_PROGRESS_H_
+#ifndef RECYCLE_APP_TRAINING_PROGRESS_H_
+#define RECYCLE_APP_TRAINING_PROGRESS_H_
 
 #include <map>
 #include <optional>
@@ -20,9 +20,9 @@
 
 namespace recycle {
 
-class Progress {
+class TrainingProgress {
  public:
-  Progress(const JobConfig& config, std::string run_dir);
+  TrainingProgress(const JobConfig& config, std::string run_dir);
 
   // "3 pipelines x 2 stages = 6 workers, 80 iterations of 4,096 tokens; run folder: ..."
   std::string Headline() const;
@@ -64,4 +64,4 @@ std::string ClockText(double seconds);
 
 }  // namespace recycle
 
-#endif  // RECYCLE_APP_PROGRESS_H_
+#endif  // RECYCLE_APP_TRAINING_PROGRESS_H_

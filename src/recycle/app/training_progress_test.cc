@@ -1,4 +1,4 @@
-#include "recycle/app/progress.h"
+#include "recycle/app/training_progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ Json FailureEvent(const std::string& worker) {
   return event;
 }
 
-TEST(Progress, AFailureIsOneLineOnceTrainingHasResumed) {
-  Progress progress(ThreeByTwo(), "runs/x");
+TEST(TrainingProgress, AFailureIsOneLineOnceTrainingHasResumed) {
+  TrainingProgress progress(ThreeByTwo(), "runs/x");
   EXPECT_THAT(progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "1:1", "2:0", "2:1"})),
               IsEmpty());
   EXPECT_THAT(progress.OnEvent(ResumedEvent(0, Json::object())),
@@ -65,8 +65,8 @@ TEST(Progress, AFailureIsOneLineOnceTrainingHasResumed) {
             "stage 1: 1 live worker, the next loss there ends the job");
 }
 
-TEST(Progress, IterationLinesAreMegatronsAndBrief) {
-  const Progress progress(ThreeByTwo(), "runs/x");
+TEST(TrainingProgress, IterationLinesAreMegatronsAndBrief) {
+  const TrainingProgress progress(ThreeByTwo(), "runs/x");
   const Json metrics = {
       {"iteration", 5},        {"loss", 9.123456},    {"tokens", 3072}, {"tokens_per_s", 12345.6},
       {"iteration_ms", 400.0}, {"grad_norm", 1.2344}, {"lr", 1.5e-4},   {"workers_live", 6},
@@ -80,8 +80,8 @@ TEST(Progress, IterationLinesAreMegatronsAndBrief) {
             "iteration 5/80  loss 9.1235  12,346 tokens/s  6/6 workers  0:30 left");
 }
 
-TEST(Progress, TheEndSaysWhatChangedAndWhereToLook) {
-  Progress progress(ThreeByTwo(), "runs/x");
+TEST(TrainingProgress, TheEndSaysWhatChangedAndWhereToLook) {
+  TrainingProgress progress(ThreeByTwo(), "runs/x");
   progress.OnEvent(FailureEvent("1:1"));
   progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "2:0", "2:1"}));
   const Json summary = {{"first_loss", 8.31},
@@ -101,20 +101,20 @@ TEST(Progress, TheEndSaysWhatChangedAndWhereToLook) {
                   "--no-stagger --html plan.html"));
 }
 
-TEST(Progress, AStageLostWithoutCheckpointsSaysWhatWouldHelp) {
+TEST(TrainingProgress, AStageLostWithoutCheckpointsSaysWhatWouldHelp) {
   Json over = MakeEvent(1, "job_finished");
   over["how"] = "stage_lost";
   over["reason"] = "stage 1 has no live worker left";
-  EXPECT_THAT(Progress(ThreeByTwo(), "runs/x").OnEvent(over),
+  EXPECT_THAT(TrainingProgress(ThreeByTwo(), "runs/x").OnEvent(over),
               ElementsAre(::testing::HasSubstr("checkpoint.every")));
   JobConfig saved = ThreeByTwo();
   saved.checkpoint.every = 10;
-  EXPECT_THAT(Progress(saved, "runs/x").OnEvent(over),
+  EXPECT_THAT(TrainingProgress(saved, "runs/x").OnEvent(over),
               ElementsAre(::testing::Not(::testing::HasSubstr("checkpoint.every"))));
 }
 
-TEST(Progress, ARunThatWentOnCountsItsOwnIterations) {
-  Progress progress(ThreeByTwo(), "runs/x");
+TEST(TrainingProgress, ARunThatWentOnCountsItsOwnIterations) {
+  TrainingProgress progress(ThreeByTwo(), "runs/x");
   Json restored = MakeEvent(1, "restored");
   restored["iteration"] = 80;
   restored["lost_iterations"] = 0;
@@ -130,15 +130,15 @@ TEST(Progress, ARunThatWentOnCountsItsOwnIterations) {
   EXPECT_EQ(progress.Closing(summary).front(), "84 iterations, 4 of them in this run, in 10.3 s");
 }
 
-TEST(Progress, NumbersForPeople) {
+TEST(TrainingProgress, NumbersForPeople) {
   EXPECT_EQ(WithThousands(1234567), "1,234,567");
   EXPECT_EQ(WithThousands(999), "999");
   EXPECT_EQ(ClockText(3725), "1:02:05");
   EXPECT_EQ(ClockText(59.6), "1:00");
 }
 
-TEST(Progress, AWorkerThatComesBackIsToldOf) {
-  Progress progress(ThreeByTwo(), "runs/x");
+TEST(TrainingProgress, AWorkerThatComesBackIsToldOf) {
+  TrainingProgress progress(ThreeByTwo(), "runs/x");
   progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "1:1", "2:0", "2:1"}));
   Json started = MakeEvent(3, "rejoin_started");
   started["worker"] = "1:1";
