@@ -97,11 +97,11 @@ int ExpectResumesToTheSameEnd(const Job& killed) {
   return restored.back().at("iteration");
 }
 
-class KillEverything : public ::testing::TestWithParam<std::string> {};
+class A6KillEverything : public ::testing::TestWithParam<std::string> {};
 
 // In the third save: of the two before, the commit may still be on its way when a worker is at the
 // next, but not both.
-TEST_P(KillEverything, AtAStepOfASaveLeavesACompleteCheckpoint) {
+TEST_P(A6KillEverything, AtAStepOfASaveLeavesACompleteCheckpoint) {
   constexpr int kKilledSave = 3 * kEvery;
   JobOptions options = ThreeByTwo();
   options.inject = {fmt::format("kill all at {} of iteration {}", GetParam(), kKilledSave)};
@@ -121,7 +121,7 @@ TEST_P(KillEverything, AtAStepOfASaveLeavesACompleteCheckpoint) {
   fmt::print("killed at {} after iteration {}, resumed from {}\n", GetParam(), last, newest);
 }
 
-INSTANTIATE_TEST_SUITE_P(Points, KillEverything,
+INSTANTIATE_TEST_SUITE_P(Points, A6KillEverything,
                          ::testing::Values("checkpoint", "checkpoint.rename", "checkpoint.manifest",
                                            "checkpoint.marker", "checkpoint.latest",
                                            "checkpoint.prune"),
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Points, KillEverything,
                          });
 
 // More of them: bench/checkpoint_kills.
-TEST(Checkpoint, KillingEverythingAtRandomTimesLosesLittle) {
+TEST(AcceptanceTest, A6KillingEverythingAtRandomTimesLosesLittle) {
   Prng prng(20261130);
   fmt::print("seed 20261130\n");
   JobOptions options = ThreeByTwo();
@@ -194,8 +194,8 @@ void ExpectGoesOnIn(const Job& saved, int data, int pipeline) {
   EXPECT_EQ(going_on.SamplesPerIteration(), Reference().SamplesPerIteration());
 }
 
-// A7, with a worker missing when it is saved.
-TEST(Checkpoint, LoadsInEveryLayoutWhateverTheOneThatSavedIt) {
+// With a worker missing when it is saved.
+TEST(AcceptanceTest, A7LoadsInEveryLayoutWhateverTheOneThatSavedIt) {
   JobOptions options = ThreeByTwo();
   options.inject = {fmt::format("kill 1:1 at F of iteration {}", kEvery),
                     fmt::format("kill all at checkpoint.prune of iteration {}", kEvery)};

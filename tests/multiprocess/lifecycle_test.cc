@@ -31,9 +31,9 @@ std::string Alive(const std::vector<ProcessIdentity>& processes) {
   return text;
 }
 
-class LauncherEnds : public ::testing::TestWithParam<int> {};
+class A10LauncherEnds : public ::testing::TestWithParam<int> {};
 
-TEST_P(LauncherEnds, NothingOfTheJobIsLeft) {
+TEST_P(A10LauncherEnds, NothingOfTheJobIsLeft) {
   const int signal = GetParam();
   const std::vector<std::string> shared_memory_before = SharedMemoryFiles();
   Job job(Endless());
@@ -61,7 +61,7 @@ TEST_P(LauncherEnds, NothingOfTheJobIsLeft) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, LauncherEnds, ::testing::Values(SIGKILL, SIGTERM, SIGINT),
+INSTANTIATE_TEST_SUITE_P(Signals, A10LauncherEnds, ::testing::Values(SIGKILL, SIGTERM, SIGINT),
                          [](const auto& info) { return fmt::format("signal_{}", info.param); });
 
 TEST(Lifecycle, ASecondSignalEndsAtOnce) {
@@ -99,21 +99,6 @@ TEST(Lifecycle, SixProcessesStartInUnderASecond) {
   for (int attempt = 1; attempt < 8 && best >= 1.0; ++attempt) best = std::min(best, StartTime());
   fmt::print("job_started -> all six joined: {:.0f} ms\n", best * 1e3);
   EXPECT_LT(best, 1.0);
-}
-
-TEST(Lifecycle, EightJobsAtOnceNeverClash) {
-  std::vector<std::unique_ptr<Job>> jobs;
-  for (int i = 0; i < 8; ++i) {
-    jobs.push_back(std::make_unique<Job>(
-        JobOptions{.data = 2, .pipeline = 2, .iterations = 3, .failure_timeout_ms = 20000}));
-    jobs.back()->Start();
-  }
-  std::vector<double> losses;
-  for (const std::unique_ptr<Job>& job : jobs) {
-    EXPECT_EQ(job->Wait(), 0) << job->Output();
-    if (losses.empty()) losses = job->Losses();
-    EXPECT_EQ(Differs(job->Losses(), losses, 1e-5), "");
-  }
 }
 
 TEST(Lifecycle, AFaultThatDoesNotFireIsExitCode1) {

@@ -32,17 +32,7 @@ JobOptions SingleProcess(const Layout& layout) {
           .tied = layout.tied};
 }
 
-class Parity : public ::testing::TestWithParam<Layout> {};
-
-TEST_P(Parity, LossAndGradientNormEqualTheSingleProcess) {
-  const Layout& layout = GetParam();
-  Job single(SingleProcess(layout));
-  ASSERT_EQ(single.Run(), 0) << single.Output();
-  JobOptions options = SingleProcess(layout);
-  options.data = layout.data;
-  options.pipeline = layout.pipeline;
-  options.micro_batches = layout.micro_batches;
-  options.method = layout.method;
+void ExpectEqual(const JobOptions& options, const Job& single) {
   Job job(options);
   ASSERT_EQ(job.Run(), 0) << job.Output();
   ASSERT_EQ(job.Losses().size(), 10U);
@@ -51,8 +41,25 @@ TEST_P(Parity, LossAndGradientNormEqualTheSingleProcess) {
   EXPECT_EQ(job.SamplesPerIteration(), single.SamplesPerIteration());
 }
 
+class A8OddShapes : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(A8OddShapes, EqualTheSingleProcessWithAndWithoutAFailure) {
+  const Layout& layout = GetParam();
+  Job single(SingleProcess(layout));
+  ASSERT_EQ(single.Run(), 0) << single.Output();
+  JobOptions options = SingleProcess(layout);
+  options.data = layout.data;
+  options.pipeline = layout.pipeline;
+  options.micro_batches = layout.micro_batches;
+  options.method = layout.method;
+  ExpectEqual(options, single);
+  if (layout.data == 1) return;
+  options.inject = {fmt::format("kill 1:{} at I of iteration 4", layout.pipeline - 1)};
+  ExpectEqual(options, single);
+}
+
 INSTANTIATE_TEST_SUITE_P(
-    Layouts, Parity,
+    Layouts, A8OddShapes,
     ::testing::Values(Layout{.data = 1, .pipeline = 2, .micro_batches = 3, .method = "1f1b"},
                       Layout{.data = 2, .pipeline = 2, .micro_batches = 2, .method = "gpipe"},
                       Layout{.data = 3, .pipeline = 2, .micro_batches = 5},
