@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "recycle/base/check.h"
+#include "recycle/base/secret.h"
 
 namespace recycle {
 namespace {
@@ -22,6 +23,8 @@ namespace tcp = gloo::transport::tcp;
 constexpr int kSelf = 0;
 constexpr int kPeer = 1;
 constexpr int kRanks = 2;
+constexpr std::size_t kSecretBytes = 32;
+constexpr std::size_t kNonceBytes = 32;
 constexpr std::uint64_t kTag = 0;  // one queue of messages per channel
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(1000);
 constexpr std::chrono::milliseconds kNotAtAll = std::chrono::milliseconds::zero();
@@ -44,6 +47,14 @@ Status AtTheBorder(Operation operation) {
     RC_CHECK(false) << "gloo: " << error.what();
   }
   return OkStatus();
+}
+
+// What `speaker` says to show `listener` that it knows both addresses. The key is the same for
+// both; the text is not, so that no end's proof can be thrown back at it.
+std::string Proof(const std::string& speaker, const std::string& listener,
+                  const std::string& speakers_nonce, const std::string& listeners_nonce) {
+  const auto& [first, second] = std::minmax(speaker, listener);
+  return HmacSha256(first + second, speaker + listener + speakers_nonce + listeners_nonce);
 }
 
 // A pair that tells when it closes, whoever closes it, and can be closed with an error by any
@@ -113,7 +124,7 @@ Channel::Channel(const std::shared_ptr<Device>& device)
     : context_(std::make_shared<Context>(device->gloo(),
                                          [this](const std::string& why) { WakeAll(why); })) {
   const std::vector<char> bytes = context_->pair().address().bytes();
-  address_.assign(bytes.begin(), bytes.end());
+  address_ = std::string(bytes.begin(), bytes.end()) + RandomBytes(kSecretBytes);
 }
 
 Channel::~Channel() {
@@ -129,28 +140,37 @@ Status Channel::Connect(const std::string& peer_address) {
   }
   RC_CHECK(peer_address != address_) << "a channel cannot be its own peer";
   RC_RETURN_IF_ERROR(AtTheBorder([&] {
-    context_->pair().connect(std::vector<char>(peer_address.begin(), peer_address.end()));
+    context_->pair().connect(
+        std::vector<char>(peer_address.begin(), peer_address.end() - kSecretBytes));
     return OkStatus();
   }));
-  return ExchangeAddresses(peer_address);
+  return ProveEnds(peer_address);
 }
 
-// Each end says who it is and whom it means.
-Status Channel::ExchangeAddresses(const std::string& peer_address) {
-  std::string sent = address_ + peer_address;
-  const std::string expected = peer_address + address_;
-  std::string received(expected.size(), '\0');
+Status Channel::ProveEnds(const std::string& peer_address) {
+  const std::string nonce = RandomBytes(kNonceBytes);
+  RC_ASSIGN_OR_RETURN(const std::string peer_nonce, Exchange(nonce));
+  RC_ASSIGN_OR_RETURN(const std::string proof,
+                      Exchange(Proof(address_, peer_address, nonce, peer_nonce)));
+  if (SameSecret(Proof(peer_address, address_, peer_nonce, nonce), proof)) return OkStatus();
+  const Status stranger = absl::UnavailableError("a stranger connected in the peer's place");
+  Break(std::string(stranger.message()));
+  return stranger;
+}
+
+// Sends `sent` and receives as many bytes.
+StatusOr<std::string> Channel::Exchange(std::string sent) {
+  std::string received(sent.size(), '\0');
   ChannelBuffer sending(*this, std::as_writable_bytes(std::span(sent)));
   ChannelBuffer receiving(*this, std::as_writable_bytes(std::span(received)));
-  Status status = [&] {
+  const Status status = [&] {
     RC_RETURN_IF_ERROR(receiving.PostReceive(0, received.size()));
     RC_RETURN_IF_ERROR(sending.PostSend(0, sent.size()));
     RC_RETURN_IF_ERROR(sending.AwaitSend());
-    RC_RETURN_IF_ERROR(receiving.AwaitReceive());
-    if (received == expected) return OkStatus();
-    return absl::UnavailableError("a stranger connected in the peer's place");
+    return receiving.AwaitReceive();
   }();
-  if (!status.ok()) Break(std::string(status.message()));  // the buffers may be in use until then
+  if (status.ok()) return received;
+  Break(std::string(status.message()));  // the buffers may be in use until then
   return status;
 }
 

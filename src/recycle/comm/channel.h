@@ -12,8 +12,10 @@
 // - Break wakes every waiting thread at once. gloo's own error path forgets the operation whose
 // bytes
 //   are just being moved, so a peer that dies in the middle of a message would never be noticed.
-// - Connect verifies that the other end is the one that was meant, not a late comer to a reused
-// port.
+// - Connect lets nobody in but the end that was meant. An address holds a secret besides the place;
+// whoever gives both ends each other's address (the coordinator) lets them know each other's
+// secret. Each proves that it knows both by an HMAC over the two addresses and fresh random
+// numbers; before that no message is accepted.
 // - A wait never times out: a gloo timeout would close the connection.
 //
 // Messages are FIFO, and each is received by the oldest posted receive, which must be large enough
@@ -48,11 +50,12 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Opaque bytes for the peer's Connect.
+  // Opaque bytes for the peer's Connect, and for nobody else.
   const std::string& address() const { return address_; }
 
   // Blocks until both ends have met, for ever if need be; Break ends it. Call it once.
-  // Errors: kUnavailable; kInvalidArgument (no address of a channel).
+  // Errors: kUnavailable (also for a stranger in the peer's place); kInvalidArgument (no address of
+  // a channel).
   Status Connect(const std::string& peer_address);
 
   // Closes the connection; every operation, blocked or to come, fails with `why` (the first
@@ -66,7 +69,8 @@ class Channel {
 
   explicit Channel(const std::shared_ptr<Device>& device);
 
-  Status ExchangeAddresses(const std::string& peer_address);
+  Status ProveEnds(const std::string& peer_address);
+  StatusOr<std::string> Exchange(std::string sent);
   void Register(gloo::transport::UnboundBuffer* buffer);
   void Unregister(gloo::transport::UnboundBuffer* buffer);
   void WakeAll(const std::string& why);

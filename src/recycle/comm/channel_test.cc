@@ -83,6 +83,20 @@ TEST(ChannelTest, AStrangerInThePeersPlaceIsRefused) {
   EXPECT_TRUE(absl::IsUnavailable(intruding.get()));
 }
 
+// Whoever knows where the ends listen, but was not told by the coordinator, lacks their secrets.
+TEST(ChannelTest, AnEndThatDoesNotKnowTheSecretsIsRefused) {
+  const std::shared_ptr<Device> device = MakeDevice();
+  const std::unique_ptr<Channel> victim = *Channel::Open(device);
+  const std::unique_ptr<Channel> guesser = *Channel::Open(device);
+  std::string guess = victim->address();
+  guess.back() = static_cast<char>(guess.back() ^ 1);
+  auto guessing = std::async(std::launch::async, [&] { return guesser->Connect(guess); });
+  const Status status = victim->Connect(guesser->address());
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("stranger"));
+  EXPECT_TRUE(absl::IsUnavailable(guessing.get()));
+}
+
 TEST(ChannelTest, ADeadPeersAddressIsRefusedAtOnceOrBroken) {
   const std::shared_ptr<Device> device = MakeDevice();
   const std::unique_ptr<Channel> channel = *Channel::Open(device);
