@@ -274,6 +274,7 @@ void CoordinatorProcess::Wait(std::optional<TimePoint> deadline) {
 
 void CoordinatorProcess::HandleEvents() {
   for (const Event& event : queue_.Drain()) {
+    if (clock_.Now() >= next_tick_ && !Tick()) lost_term_ = true;
     if (lost_term_) return;
     if (!end_) Apply(event);
     Note(event);

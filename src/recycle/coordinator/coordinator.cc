@@ -48,11 +48,9 @@ Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction mak
 
 std::vector<Effect> Coordinator::Step(const Event& event, TimePoint now) {
   if (phase_ == Phase::kOver) return {};
-  // Much too late: this process itself was frozen or starved, and cannot call others silent for it.
-  const auto deadline = NextDeadline();
-  if (deadline && now > *deadline + options_.failure_timeout / 4) {
-    detection_.ForgiveGap(now - now_);
-  }
+  // It is asked for twice as often (NextDeadline): this process itself was frozen or starved, and
+  // cannot call others silent for it.
+  if (started_ && now > now_ + options_.failure_timeout / 4) ForgiveGap(now - now_);
   now_ = now;
   if (!started_) started_ = now;
   std::visit([this](const auto& e) { Handle(e); }, event);
@@ -74,7 +72,14 @@ std::optional<TimePoint> Coordinator::NextDeadline() const {
   if (phase_ == Phase::kJoining) {
     deadline = deadline ? std::min(*deadline, JoinDeadline()) : JoinDeadline();
   }
-  return deadline;
+  // Often enough to know its own gaps.
+  return deadline ? std::min(*deadline, now_ + options_.failure_timeout / 8) : deadline;
+}
+
+void Coordinator::ForgiveGap(Duration gap) {
+  *started_ += gap;
+  detection_.ForgiveGap(gap);
+  rejoins_.ForgiveGap(gap);
 }
 
 Coordinator::View Coordinator::view() const {
@@ -268,6 +273,7 @@ void Coordinator::Receive(WorkerId from, const Hello& message) {
   place.pid = message.pid;
   place.stream_open = true;
   place.closed_at.reset();
+  if (!was_expected) detection_.OnReconnected(from, now_);
   if (is_new) effects_.emplace_back(AnnounceJoined{from, message.pid});
   if (const auto reports = early_reports_.extract(from); !reports.empty()) {
     for (const auto& [reporter, report] : reports.mapped()) {

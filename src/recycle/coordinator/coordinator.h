@@ -127,6 +127,8 @@ class Coordinator {
   // A member of the inherited record says hello. False: it counts as lost with that.
   bool IsStillMember(WorkerId worker, const Hello& message);
   // When those that are still expected are waited for no longer.
+  // Nobody could be heard, and nobody could come, for so long.
+  void ForgiveGap(Duration gap);
   TimePoint JoinDeadline() const;
   void OnJoinTimeout();
   // What the process says that holds the lost place `worker`.

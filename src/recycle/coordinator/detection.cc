@@ -145,6 +145,14 @@ void Detection::OnStreamClosed(WorkerId worker, TimePoint now) {
   }
 }
 
+void Detection::OnReconnected(WorkerId worker, TimePoint now) {
+  const auto suspicion = suspicions_.find(worker);
+  if (suspicion == suspicions_.end()) return;
+  suspicion->second.nonce = 0;
+  suspicion->second.answer_due.reset();
+  Judge(worker, suspicion->second.reporters.begin()->second, now);
+}
+
 void Detection::OnExited(const ExecutorExited& exited, std::int32_t agent, TimePoint now) {
   Lose(exited.worker, LossCause::kProcess, fmt::format("agent {}", agent),
        DescribeWaitStatus(exited.wait_status), FirstSignal(exited.worker, now));

@@ -59,6 +59,8 @@ class Detection {
   void OnLinkBroken(WorkerId reporter, const LinkBroken& report, TimePoint now);
   void OnStillHere(WorkerId worker, const StillHere& answer, TimePoint now);
   void OnStreamClosed(WorkerId worker, TimePoint now);
+  // It has a control stream again: what it was asked over the old one, it is asked anew.
+  void OnReconnected(WorkerId worker, TimePoint now);
   void OnExited(const ExecutorExited& exited, std::int32_t agent, TimePoint now);
   void OnAgentLost(WorkerId worker, std::int32_t agent, TimePoint now);
   void OnLastWords(WorkerId worker, const LastWords& words, TimePoint now);

@@ -133,6 +133,10 @@ void Rejoins::OnTime(TimePoint now) {
   }
 }
 
+void Rejoins::ForgiveGap(Duration gap) {
+  for (auto& [worker, joiner] : joiners_) joiner.last_heard += gap;
+}
+
 std::optional<TimePoint> Rejoins::NextDeadline() const {
   std::optional<TimePoint> next;
   for (const auto& [worker, joiner] : joiners_) {

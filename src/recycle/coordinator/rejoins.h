@@ -67,6 +67,8 @@ class Rejoins {
   void OnLost(WorkerId worker);
   // Silent joiners.
   void OnTime(TimePoint now);
+  // The coordinator itself did not run for `gap`.
+  void ForgiveGap(Duration gap);
   std::optional<TimePoint> NextDeadline() const;
 
   // Gives donors to those who wait. Call it while training.

@@ -1,9 +1,10 @@
 // The whole control plane on virtual time: the real coordinator against executors of the recovery
 // model. Random delays (each control stream keeps its order, data messages do not), kills at any
-// moment, workers that freeze and wake, links that break with what is on them, coordinators that
-// die with all they know but the stored record and the results on disk. Checked as it goes: what
-// nobody may ever see; at the end: the job is done with the parameters of a run without failures,
-// or a stage has lost all its workers.
+// moment, workers that freeze and wake, links that break with what is on them, control streams that
+// are cut, lose what is on its way and repeat what nobody acknowledged, coordinators that die with
+// all they know but the stored record and the results on disk, or that miss seconds by the clock.
+// Checked as it goes: what nobody may ever see; at the end: the job is done with the parameters of
+// a run without failures, or a stage has lost all its workers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,6 +34,8 @@ struct World {
   int freezes = 0;
   int link_faults = 0;
   int coordinator_deaths = 0;
+  int partitions = 0;  // of a worker from the coordinator
+  int clock_jumps = 0;
   BrokenRules rules = {};
 };
 
@@ -54,6 +57,7 @@ class Simulation {
       OnWorker(id, Random(300), [this](Worker& w) {
         w.joined = true;
         w.term = term_;
+        w.connected = true;
         Say(w, Hello{w.id, 1, Generation(0), 0});
         Beat(w);
       });
@@ -62,6 +66,8 @@ class Simulation {
     PlanTrouble(world_.freezes, [this] { Freeze(AnyWorker()); });
     PlanTrouble(world_.link_faults, [this] { BreakLink(AnyWorker()); });
     PlanTrouble(world_.coordinator_deaths, [this] { KillCoordinator(); });
+    PlanTrouble(world_.partitions, [this] { CutOff(AnyWorker()); });
+    PlanTrouble(world_.clock_jumps, [this] { JumpClock(); });
     while (!end_ && problem_.empty() && now_ < TimePoint(std::chrono::minutes(2))) {
       const auto deadline = coordinator_ ? coordinator_->NextDeadline() : std::nullopt;
       if (deadline && *deadline <= events_.begin()->first) {
@@ -88,7 +94,10 @@ class Simulation {
     bool busy = false;      // an Act is on its way
     Generation prepared;    // the newest it has heard of
     bool told_end = false;  // Finished is said in this generation
-    int term = 0;           // of the coordinator it is connected to
+    int term = 0;           // of the coordinator it is, or was last, connected to
+    bool connected = false;
+    bool cut_off = false;  // from any coordinator
+    int stream = 0;        // counts its connections: what is on an old one is lost
     KeptMessages kept;
     TimePoint up_until;  // nothing may overtake what arrives then
     TimePoint down_until;
@@ -154,16 +163,19 @@ class Simulation {
   }
   // What is on its way to a coordinator that dies is lost.
   void Upstream(Worker& worker, Event event) {
+    if (!worker.connected) return;
     worker.up_until = std::max(worker.up_until, now_ + Random(5));
     const auto shared = std::make_shared<const Event>(std::move(event));
-    After(worker.up_until - now_, [this, shared, term = worker.term] {
-      if (coordinator_ && term == term_) Step(*shared);
+    After(worker.up_until - now_, [this, &worker, shared, stream = worker.stream] {
+      if (coordinator_ && worker.term == term_ && worker.stream == stream) Step(*shared);
     });
   }
   // It has found the coordinator that leads now.
   void Reconnect(Worker& worker) {
-    if (!coordinator_ || worker.term == term_) return;
+    if (!coordinator_ || worker.cut_off || (worker.connected && worker.term == term_)) return;
     worker.term = term_;
+    worker.connected = true;
+    ++worker.stream;
     for (ExecutorMessage& message : worker.kept.Again()) {
       Upstream(worker, FromExecutor{worker.id, std::move(message)});
     }
@@ -325,6 +337,37 @@ class Simulation {
       });
     }
   }
+  // Its control stream breaks, and no other comes about for a while. The coordinator hears of the
+  // break at once, later, or not before it is mended.
+  void CutOff(WorkerId id) {
+    Worker& worker = workers_.at(id);
+    if (!worker.alive || !worker.joined || worker.cut_off) return;
+    harmed_.insert(id);
+    worker.connected = false;
+    worker.cut_off = true;
+    if (Chance(0.6)) {
+      After(Random(100), [this, id, term = term_] {
+        if (coordinator_ && term == term_ && workers_.at(id).cut_off) Step(StreamClosed{id});
+      });
+    }
+    After(Random(Chance(0.8) ? 500 : 4000), [this, id] {
+      Worker& w = workers_.at(id);
+      w.cut_off = false;
+      OnWorker(id, Random(50), [this](Worker& awake) { Reconnect(awake); });
+    });
+  }
+  // Seconds are missing: nobody has run meanwhile, but the clock has.
+  void JumpClock() {
+    const Duration gap = milliseconds(500) + Random(5000);
+    std::multimap<TimePoint, std::function<void()>> later;
+    for (auto& [when, event] : events_) later.emplace(when + gap, std::move(event));
+    events_ = std::move(later);
+    now_ += gap;
+    for (auto& [id, worker] : workers_) {
+      worker.up_until += gap;
+      worker.down_until += gap;
+    }
+  }
   void Freeze(WorkerId id) {
     Worker& worker = workers_.at(id);
     if (!worker.joined) return;
@@ -411,8 +454,9 @@ class Simulation {
     Worker& worker = workers_.at(send.worker);
     worker.down_until = std::max(worker.down_until, now_ + Random(5));
     OnWorker(send.worker, worker.down_until - now_,
-             [this, message = send.message, term = term_](Worker& w) {
-               if (w.term != term || term != term_) return;  // its stream is gone
+             [this, message = send.message, stream = worker.stream, term = term_](Worker& w) {
+               const bool is_open = w.connected && w.stream == stream && w.term == term;
+               if (!is_open || term != term_) return;
                w.kept.OnReceive(message);
                std::visit([&](const auto& m) { Hear(w, m); }, message);
              });
@@ -539,10 +583,31 @@ TEST(ControlPlane, CoordinatorsDieAtAnyMomentAndTrainingGoesOn) {
   RunMany({.job = Job(3, 2, 2), .kills = 1, .freezes = 1, .coordinator_deaths = 2}, 10000, 400);
 }
 
+TEST(ControlPlane, CutStreamsAreTakenUpAgain) {
+  RunMany({.job = Job(3, 2, 2), .partitions = 4}, 11000, 500);
+  RunMany({.job = Job(3, 2, 2), .kills = 1, .coordinator_deaths = 1, .partitions = 3}, 12000, 500);
+  RunMany({.job = Job(2, 3, 2), .kills = 1, .link_faults = 2, .partitions = 3}, 13000, 300);
+}
+
+TEST(ControlPlane, MissingSecondsKillNobody) {
+  RunMany({.job = Job(3, 2, 2), .clock_jumps = 3}, 14000, 300);
+  RunMany({.job = Job(3, 2, 2), .kills = 2, .coordinator_deaths = 1, .clock_jumps = 2}, 15000, 300);
+}
+
 TEST(ControlPlane, TiedStagesAreOneUnit) {
   World world{.job = Job(3, 3, 1), .kills = 4};
   world.job.tied = true;
   RunMany(world, 6000, 500);
+}
+
+TEST(ControlPlane, EverythingAtOnce) {
+  World world{.job = Job(4, 2, 2), .kills = 2, .freezes = 1, .link_faults = 2};
+  world.coordinator_deaths = 1;
+  world.partitions = 2;
+  world.clock_jumps = 1;
+  RunMany(world, 20000, 2500);
+  world.job = Job(3, 3, 1);
+  RunMany(world, 30000, 1500);
 }
 
 // Rules between generations, switched off, are found out.
