@@ -5,6 +5,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "job.h"
@@ -272,6 +274,62 @@ TEST(Recovery, ADroppedLinkBetweenLiveWorkersIsMadeAnew) {
   ExpectUnharmedResults(job, options, 0);
   for (const auto& [work, executions] : Executions(job)) {
     EXPECT_EQ(executions.size(), 1U) << work.part << " of iteration " << work.iteration;
+  }
+}
+
+// What a process holds of the system.
+struct Holdings {
+  int descriptors = 0;
+  int threads = 0;
+  int resident_kb = 0;
+};
+
+Holdings HoldingsOf(pid_t pid) {
+  namespace fs = std::filesystem;
+  const fs::path process = fs::path("/proc") / std::to_string(pid);
+  Holdings holdings;
+  std::error_code gone;
+  for (fs::directory_iterator entry(process / "fd", gone), end; entry != end;
+       entry.increment(gone)) {
+    ++holdings.descriptors;
+  }
+  std::ifstream status(process / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Threads:")) holdings.threads = std::stoi(line.substr(8));
+    if (line.starts_with("VmRSS:")) holdings.resident_kb = std::stoi(line.substr(6));
+  }
+  return holdings;
+}
+
+// Every link breaks twice, which is forgiven: each time a generation makes it anew. 5 x 5 links
+// between each two stages.
+TEST(Recovery, AHundredRecoveriesLeakNothing) {
+  JobOptions options = {.data = 5, .pipeline = 3, .micro_batches = 2, .iterations = 130};
+  int iteration = 5;
+  for (const int round : {1, 2}) {
+    for (int link = 0; link < 50; ++link, ++iteration) {
+      const int left = link / 25;
+      options.inject.push_back(fmt::format("drop link {}:{}-{}:{} at F of iteration {}", link % 5,
+                                           left, link / 5 % 5, left + 1, iteration));
+    }
+    if (round == 1) iteration += 5;  // here it is looked at
+  }
+  Job job(options);
+  job.Start();
+  ASSERT_TRUE(job.AwaitIteration(57)) << job.Output();
+  std::map<std::string, Holdings> before;
+  for (const auto& [worker, pid] : job.WorkerPids()) before[worker] = HoldingsOf(pid);
+  ASSERT_TRUE(job.AwaitIteration(112)) << job.Output();
+  std::map<std::string, Holdings> after;
+  for (const auto& [worker, pid] : job.WorkerPids()) after[worker] = HoldingsOf(pid);
+  ASSERT_EQ(job.Wait(std::chrono::seconds(300)), 0) << job.Output();
+  EXPECT_EQ(job.Events("link_restored").size(), 100U);
+  for (const auto& [worker, held] : before) {
+    SCOPED_TRACE(worker);
+    ASSERT_GT(held.threads, 0);
+    EXPECT_LE(after[worker].descriptors, held.descriptors + 2);
+    EXPECT_LE(after[worker].threads, held.threads + 1);
+    EXPECT_LE(after[worker].resident_kb, 1.05 * held.resident_kb);
   }
 }
 
