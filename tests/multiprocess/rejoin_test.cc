@@ -142,6 +142,19 @@ TEST(AcceptanceTest, A3RejoinDoesNotStall) {
   EXPECT_LE(slowdown, 1.1);
 }
 
+TEST(Rejoin, AFaultSaysWhenItsVictimComesBack) {
+  constexpr int kIterations = 60;
+  JobOptions options = Paced(3, kIterations, {});
+  options.inject.emplace_back("kill 1:1 at F of iteration 5 and rejoin after 0.2s");
+  Job job(options);
+  job.Start();
+  ASSERT_TRUE(job.AwaitEvents("rejoined", 1)) << job.Output();
+  ExpectUnharmed(job, 3, kIterations);
+  const double died = job.Events("failure_detected").front().at("time");
+  EXPECT_GE(job.Events("rejoin_started").front().at("time").get<double>(), died + 0.2);
+  EXPECT_EQ(job.Lines("metrics.jsonl").back().at("workers_live"), 6);
+}
+
 TEST(Rejoin, TwoJoinersOfAStageHaveTwoDonors) {
   constexpr int kIterations = 60;
   JobOptions options =

@@ -9,12 +9,15 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "recycle/app/agent_link.h"
 #include "recycle/app/child_process.h"
 #include "recycle/app/commands.h"
 #include "recycle/app/executor_setup.h"
+#include "recycle/app/fault_ledger.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/respawn.h"
 #include "recycle/app/run_folder.h"
@@ -67,8 +70,12 @@ void Command(const SpawnerLines& spawner, std::string_view word, WorkerId worker
 // Between the spawner and the coordinator, until the spawner is gone.
 class AgentLoop {
  public:
-  AgentLoop(const SpawnerLines& spawner, AgentLink& coordinator, std::optional<Duration> respawn)
-      : spawner_(spawner), coordinator_(coordinator), respawns_(respawn) {}
+  AgentLoop(const SpawnerLines& spawner, AgentLink& coordinator, std::optional<Duration> respawn,
+            FaultLedger faults)
+      : spawner_(spawner),
+        coordinator_(coordinator),
+        respawns_(respawn),
+        faults_(std::move(faults)) {}
 
   void Run();
 
@@ -76,9 +83,13 @@ class AgentLoop {
   int TimeoutMs() const;
   void OnReport(const std::string& line);
   void OnExit(const SpawnerReport& report);
+  std::optional<Duration> TakeRejoin(WorkerId worker);
+
   const SpawnerLines spawner_;
   AgentLink& coordinator_;
   Respawns respawns_;
+  FaultLedger faults_;
+  std::set<int> rejoins_taken_;  // faults
 };
 
 void AgentLoop::OnReport(const std::string& line) {
@@ -99,8 +110,12 @@ void AgentLoop::OnExit(const SpawnerReport& report) {
       .worker = report.worker, .pid = report.pid, .wait_status = *report.wait_status});
   LogInfo("executor {} (pid {}) ended: {}", ToString(report.worker), report.pid,
           DescribeWaitStatus(*report.wait_status));
-  const Respawns::Verdict verdict =
-      respawns_.OnExit(report.worker, *report.wait_status, SystemClock().Now());
+  const TimePoint now = SystemClock().Now();
+  if (const std::optional<Duration> rejoin = TakeRejoin(report.worker)) {
+    respawns_.StartAt(report.worker, now + *rejoin);
+    return;
+  }
+  const Respawns::Verdict verdict = respawns_.OnExit(report.worker, *report.wait_status, now);
   if (verdict.after) {
     LogInfo("executor {} is started anew in {:.1f} s", ToString(report.worker),
             ToMilliseconds(*verdict.after) / 1000);
@@ -110,6 +125,17 @@ void AgentLoop::OnExit(const SpawnerReport& report) {
                verdict.deaths);
     coordinator_.Send(Parked{.worker = report.worker, .deaths = verdict.deaths});
   }
+}
+
+// Was it a fault that has it come back? Its death is reported by now.
+std::optional<Duration> AgentLoop::TakeRejoin(WorkerId worker) {
+  faults_.TakeNew();
+  const std::optional<FaultStamp> stamp = faults_.LethalTo(worker);
+  if (!stamp) return std::nullopt;
+  const std::optional<double> seconds =
+      faults_.faults()[static_cast<std::size_t>(stamp->fault)].rejoin_after_seconds;
+  if (!seconds || !rejoins_taken_.insert(stamp->fault).second) return std::nullopt;
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
 }
 
 int AgentLoop::TimeoutMs() const {
@@ -157,7 +183,10 @@ Status ServeAgent(const AgentArguments& arguments) {
   AgentLink coordinator(
       folder, AgentHello{.agent = arguments.agent, .pid = getpid()},
       [&](const StartExecutor& command) { Command(spawner, "restart", command.worker); });
-  AgentLoop(spawner, coordinator, RespawnDelay(config)).Run();
+  FaultLedger faults(config.inject, folder, [&](WorkerId worker) {
+    return worker.pipeline.value() % config.launch.agents;
+  });
+  AgentLoop(spawner, coordinator, RespawnDelay(config), std::move(faults)).Run();
   return absl::UnavailableError(
       fmt::format("the spawner of agent {} ended; its log is {}", arguments.agent,
                   folder.Log(fmt::format("spawner-{}", arguments.agent))));

@@ -38,6 +38,7 @@ inline constexpr const char* kTrainFooter =
     "  recycle train job.yaml --no-inject --run-dir runs/NAME --resume\n"
     "\n"
     "A fault: WHAT TARGET at POINT[ of iteration N][ on ACTION][ for SECONDSs]\n"
+    "         [ and rejoin after SECONDSs]\n"
     "  WHAT    kill, stop, slow xN, drop, diskfull\n"
     "  TARGET  a worker 1:2, stage 1, agent:0, all, coordinator, link 0:0-0:1\n"
     "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, "

@@ -31,6 +31,8 @@ class Respawns {
     int deaths = 0;
   };
   Verdict OnExit(WorkerId worker, int wait_status, TimePoint now);
+  // It is started at `due`, whatever becomes of the rule above.
+  void StartAt(WorkerId worker, TimePoint due) { due_[worker] = due; }
 
   std::optional<TimePoint> NextDeadline() const;
   // Those to be started now, ascending; each is returned once.

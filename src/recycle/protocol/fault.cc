@@ -219,7 +219,9 @@ class FaultParser {
       RC_RETURN_IF_ERROR(Expect("after", "'after' and seconds, as in 'and rejoin after 2s'"));
       return ParseSeconds(fault.rejoin_after_seconds);
     }
-    return Unfit(word, "'of iteration N', 'on ACTION' or 'for Ns', each at most once");
+    return Unfit(
+        word,
+        "'of iteration N', 'on ACTION', 'for Ns' or 'and rejoin after Ns', each at most once");
   }
 
   Status ParseSeconds(std::optional<double>& seconds) {
@@ -242,7 +244,6 @@ Status NotBuilt(std::string_view text, std::string_view what) {
 // Refuses what needs a feature that is not there.
 Status CheckBuilt(const Fault& fault, std::string_view text) {
   if (fault.what == FaultKind::kCorrupt) return NotBuilt(text, "corrupt");
-  if (fault.rejoin_after_seconds) return NotBuilt(text, "rejoin after a fault");
   if (!IsBuilt(fault.point)) {
     return NotBuilt(text, fmt::format("fault point {}", PointText(fault.point)));
   }
@@ -297,6 +298,10 @@ Status CheckParts(const Fault& fault, std::string_view text) {
   }
   if (fault.for_seconds && fault.what != FaultKind::kStop && fault.what != FaultKind::kSlow) {
     return refuse(fmt::format("'for' fits stop and slow only, not {}", WhatText(fault.what)));
+  }
+  if (fault.rejoin_after_seconds &&
+      (fault.what != FaultKind::kKill || fault.target.kind != TargetKind::kWorker)) {
+    return refuse("'and rejoin after' fits the kill of one worker");
   }
   if (fault.target.kind == TargetKind::kAgent && fault.what != FaultKind::kKill) {
     return refuse(fmt::format("an agent can be killed only, not '{}'", WhatText(fault.what)));

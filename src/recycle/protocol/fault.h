@@ -4,7 +4,8 @@
 //
 //   "kill 1:1 at F of iteration 20"     "stop 0:1 at all-reduce of iteration 3 for 2s"
 //   "slow x2.5 1:0 at F of iteration 5" "drop link 0:0-1:1 at send of iteration 4"
-//   "diskfull coordinator at step of iteration 2"
+//   "diskfull coordinator at step of iteration 2" "kill 2:0 at W of iteration 3 and rejoin after
+//   2s"
 //
 // Iterations count from 1. Pure.
 #ifndef RECYCLE_PROTOCOL_FAULT_H_
@@ -76,7 +77,7 @@ struct Fault {
   std::optional<std::int32_t> iteration;  // 1-based as written; absent: the first time
   std::optional<Action> action;
   std::optional<double> for_seconds;
-  std::optional<double> rejoin_after_seconds;
+  std::optional<double> rejoin_after_seconds;  // its agent starts the worker again then
   bool operator==(const Fault&) const = default;
 };
 
