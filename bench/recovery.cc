@@ -1,7 +1,10 @@
 // How fast a SIGKILL is noticed, decided, told and survived: real jobs of 6, 12 and 24 executors
 // under full load, one worker killed in each.
 //
-//   build/dev/bench/recovery [TRIALS [EXECUTORS]]        (default 100 trials of each size)
+//   build/dev/bench/recovery [TRIALS [EXECUTORS [etcd]]]     (default 100 trials of each size)
+//
+// With "etcd" every trial runs twice, one after the other: with the store in a file, and in an etcd
+// of one member on loopback (Debian's package etcd-server); the last line compares them.
 //
 // Prints a line per trial and the percentiles: kill -> noticed (first sign at the coordinator) ->
 // stored (the decision is durable) -> told (Prepare is out) -> acting (first action of the new
@@ -10,10 +13,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "job.h"
 #include "recycle/base/prng.h"
+#include "recycle/testing/etcd_server.h"
 
 namespace recycle::testing {
 namespace {
@@ -43,7 +49,7 @@ std::string DrawFault(Prng& prng, const Shape& shape) {
                      3 + prng.Below(3));
 }
 
-JobOptions MakeJob(const Shape& shape, const std::string& fault) {
+JobOptions MakeJob(const Shape& shape, const std::string& fault, const std::string& store) {
   return {.data = shape.data,
           .pipeline = shape.pipeline,
           .micro_batches = 4,
@@ -51,63 +57,112 @@ JobOptions MakeJob(const Shape& shape, const std::string& fault) {
           .iterations = 8,
           .hidden = 64,
           .sequence = 64,
-          .inject = {fault}};
+          .inject = {fault},
+          .arguments = {"--set", "resilience.store=" + store}};
 }
 
-bool RunTrials(const Shape& shape, int trials) {
+// What was measured with one store.
+struct Figures {
+  std::string store;
   Series noticed{"kill -> noticed"};
   Series stored{"kill -> stored"};
   Series told{"kill -> told"};
   Series acting{"stored -> acting"};
-  Prng prng(11);
-  for (int trial = 1; trial <= trials; ++trial) {
-    const std::string fault = DrawFault(prng, shape);
-    Job job(MakeJob(shape, fault));
-    job.Start();
-    if (const int code = job.Wait(); code != 0) {
-      fmt::print("trial {}: '{}' ended with {}:\n{}\n", trial, fault, code, job.Output());
-      return false;
-    }
-    const nlohmann::json failure = job.Events("failure_detected").at(0);
-    const nlohmann::json resumed = job.Events("resumed").at(1);
-    noticed.milliseconds.push_back(failure.at("signal_ms"));
-    stored.milliseconds.push_back(failure.at("stored_ms"));
-    told.milliseconds.push_back(failure.at("told_ms"));
-    acting.milliseconds.push_back(resumed.at("resume_ms"));
-    fmt::print(
-        "{:3} {:45} cause {:8} noticed {:6.1f}  stored {:6.1f}  told {:6.1f}  acting +{:6.1f} ms  "
-        "replayed {:3} rerouted {:3} regenerated {:2}\n",
-        trial, fault, failure.at("cause").get<std::string>(), noticed.milliseconds.back(),
-        stored.milliseconds.back(), told.milliseconds.back(), acting.milliseconds.back(),
-        resumed.at("replayed_actions").get<int>(), resumed.at("rerouted_actions").get<int>(),
-        resumed.at("regenerated_actions").get<int>());
+};
+
+bool RunTrial(int trial, const Shape& shape, const std::string& fault, Figures& figures) {
+  Job job(MakeJob(shape, fault, figures.store));
+  job.Start();
+  if (const int code = job.Wait(); code != 0) {
+    fmt::print("trial {}: '{}' ended with {}:\n{}\n", trial, fault, code, job.Output());
+    return false;
   }
-  fmt::print("\n{} executors, {} trials, ms      p50      p90      p99      max\n",
-             shape.executors(), trials);
-  for (const Series& series : {noticed, stored, told, acting}) {
+  const nlohmann::json failure = job.Events("failure_detected").at(0);
+  const nlohmann::json resumed = job.Events("resumed").at(1);
+  const auto add = [](Series& series, double milliseconds) {
+    series.milliseconds.push_back(milliseconds);
+    return milliseconds;
+  };
+  fmt::print(
+      "{:3} {:45} cause {:8} noticed {:6.1f}  stored {:6.1f}  told {:6.1f}  acting +{:6.1f} ms  "
+      "replayed {:3} rerouted {:3} regenerated {:2}  {}\n",
+      trial, fault, failure.at("cause").get<std::string>(),
+      add(figures.noticed, failure.at("signal_ms")), add(figures.stored, failure.at("stored_ms")),
+      add(figures.told, failure.at("told_ms")), add(figures.acting, resumed.at("resume_ms")),
+      resumed.at("replayed_actions").get<int>(), resumed.at("rerouted_actions").get<int>(),
+      resumed.at("regenerated_actions").get<int>(), figures.store);
+  return true;
+}
+
+void PrintFigures(const Shape& shape, int trials, const Figures& figures) {
+  fmt::print("\n{} executors, {} trials, ms      p50      p90      p99      max   {}\n",
+             shape.executors(), trials, figures.store);
+  for (const Series& series : {figures.noticed, figures.stored, figures.told, figures.acting}) {
     fmt::print("{:24} {:12.1f} {:8.1f} {:8.1f} {:8.1f}\n", series.name,
                Percentile(series.milliseconds, 0.5), Percentile(series.milliseconds, 0.9),
                Percentile(series.milliseconds, 0.99), Percentile(series.milliseconds, 1.0));
+  }
+}
+
+bool RunTrials(const Shape& shape, int trials, const std::vector<std::string>& stores) {
+  std::vector<Figures> all;
+  for (const std::string& store : stores) all.push_back({.store = store});
+  Prng prng(11);
+  for (int trial = 1; trial <= trials; ++trial) {
+    const std::string fault = DrawFault(prng, shape);
+    for (Figures& figures : all) {
+      if (!RunTrial(trial, shape, fault, figures)) return false;
+    }
+  }
+  for (const Figures& figures : all) PrintFigures(shape, trials, figures);
+  if (all.size() == 2) {
+    const auto extra = [&](double share) {
+      return Percentile(all[1].told.milliseconds, share) -
+             Percentile(all[0].told.milliseconds, share);
+    };
+    fmt::print("etcd instead of a file, kill -> told: {:+.1f} ms at p50, {:+.1f} ms at p99\n",
+               extra(0.5), extra(0.99));
   }
   fmt::print("\n");
   return true;
 }
 
-int Run(int trials, int executors) {
+int Run(int trials, int executors, const std::vector<std::string>& stores) {
   bool found = false;
   for (const Shape& shape : kShapes) {
     if (executors != 0 && executors != shape.executors()) continue;
     found = true;
-    if (!RunTrials(shape, trials)) return 1;
+    if (!RunTrials(shape, trials, stores)) return 1;
   }
   if (!found) fmt::print("no shape of {} executors: 6, 12 or 24\n", executors);
   return found ? 0 : 2;
+}
+
+// With an etcd for the time of the trials.
+int RunWithEtcd(int trials, int executors) {
+  if (!EtcdServer::IsInstalled()) {
+    fmt::print("{}\n", EtcdServer::kMissing);
+    return 2;
+  }
+  std::string folder = (std::filesystem::temp_directory_path() / "recycle-etcd-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return 2;
+  int code = 0;
+  {
+    const EtcdServer server(folder);
+    code = Run(trials, executors, {"embedded", "etcd://" + server.endpoint()});
+  }
+  std::filesystem::remove_all(folder);
+  return code;
 }
 
 }  // namespace
 }  // namespace recycle::testing
 
 int main(int argc, char** argv) {
-  return recycle::testing::Run(argc > 1 ? std::atoi(argv[1]) : 100,
-                               argc > 2 ? std::atoi(argv[2]) : 0);
+  const int trials = argc > 1 ? std::atoi(argv[1]) : 100;
+  const int executors = argc > 2 ? std::atoi(argv[2]) : 0;
+  if (argc > 3 && std::string(argv[3]) == "etcd") {
+    return recycle::testing::RunWithEtcd(trials, executors);
+  }
+  return recycle::testing::Run(trials, executors, {"embedded"});
 }

@@ -205,6 +205,37 @@ TEST(Succession, AShortStopChangesNothing) {
   ExpectWholeFiles(job, options);
 }
 
+// The store is away when a worker dies: training goes on as far as it can, the decision waits until
+// it can be stored, and nobody takes the coordinator for dead.
+TEST(Succession, AStoreThatIsAwayForAWhileDelaysADecisionAndNothingElse) {
+  const JobOptions options =
+      ThreeByTwo(60, {"stop store at F of iteration 10 for 1s", "kill 1:1 at F of iteration 11"});
+  Job job(options);
+  ASSERT_EQ(job.Run(), 0) << job.Output();
+  EXPECT_EQ(Leaders(job).size(), 1U);
+  const std::vector<nlohmann::json> faults = job.Events("fault_injected");
+  ASSERT_EQ(faults.size(), 2U) << job.Output();
+  const double out = faults.at(0).at("time");
+  const double decided = job.Events("generation").at(1).at("time");
+  EXPECT_GE(decided - out, 0.9) << job.Output();
+  EXPECT_LT(job.Events("failure_detected").at(0).at("signal_ms"), 500);
+  ExpectUnharmedResults(job, options, 1);
+  ExpectWholeFiles(job, options);
+}
+
+// The next coordinator begins while the store is still away.
+TEST(Succession, ACoordinatorThatDiesWhileTheStoreIsAwayIsFollowed) {
+  const JobOptions options =
+      ThreeByTwo(kLong, {"stop store at F of iteration 5 for 1s",
+                         "kill coordinator at F of iteration 6", "kill 1:1 at F of iteration 20"});
+  Job job(options);
+  ASSERT_EQ(job.Run(), 0) << job.Output();
+  EXPECT_EQ(Leaders(job).size(), 2U);
+  EXPECT_EQ(job.Events("fault_injected").size(), 3U) << job.Output();
+  ExpectUnharmedResults(job, options, 1);
+  ExpectWholeFiles(job, options);
+}
+
 TEST(Succession, AStopRequestReachesTheNextCoordinator) {
   const JobOptions options = ThreeByTwo(100000, {"kill coordinator at F of iteration 5"});
   Job job(options);

@@ -181,7 +181,7 @@ Status ServeAgent(const AgentArguments& arguments) {
     Command(spawner, "start", worker);
   }
   AgentLink coordinator(
-      folder, AgentHello{.agent = arguments.agent, .pid = getpid()},
+      folder, config, AgentHello{.agent = arguments.agent, .pid = getpid()},
       [&](const StartExecutor& command) { Command(spawner, "restart", command.worker); });
   FaultLedger faults(config.inject, folder, [&](WorkerId worker) {
     return worker.pipeline.value() % config.launch.agents;

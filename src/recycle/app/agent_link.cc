@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "recycle/app/job_security.h"
 #include "recycle/app/leader_address.h"
 #include "recycle/base/log.h"
 
@@ -11,12 +12,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{20};
 constexpr std::chrono::milliseconds kAttempt{500};
+// After the coordinator has refused the token, or the file cannot be read.
+constexpr std::chrono::milliseconds kAgentRefusedPause{1000};
 
 }  // namespace
 
-AgentLink::AgentLink(const RunFolder& folder, const AgentHello& hello,
+AgentLink::AgentLink(const RunFolder& folder, const JobConfig& config, const AgentHello& hello,
                      std::function<void(const StartExecutor&)> on_start)
-    : folder_(folder), hello_(hello), on_start_(std::move(on_start)), thread_([this] { Loop(); }) {}
+    : folder_(folder),
+      config_(config),
+      hello_(hello),
+      on_start_(std::move(on_start)),
+      thread_([this] { Loop(); }) {}
 
 AgentLink::~AgentLink() {
   std::shared_ptr<AgentClient> client;
@@ -47,27 +54,30 @@ void AgentLink::Loop() {
   std::unique_lock lock(mutex_);
   while (!closed_) {
     lock.unlock();
-    std::shared_ptr<AgentClient> client = TryConnect();
-    if (client != nullptr) client->Serve(on_start_);
+    StatusOr<std::shared_ptr<AgentClient>> client = TryConnect();
+    const Status end = client.ok() ? (*client)->Serve(on_start_) : client.status();
     lock.lock();
     std::shared_ptr<AgentClient> ended = std::exchange(client_, nullptr);
     lock.unlock();
-    client.reset();
+    client = end;
     ended.reset();  // takes a moment
+    const bool refused = !absl::IsUnavailable(end);
+    if (refused) LogWarning("{}; trying again", std::string(end.message()));
     lock.lock();
-    closing_.wait_for(lock, kLookInterval, [this] { return closed_; });
+    closing_.wait_for(lock, refused ? kAgentRefusedPause : kLookInterval,
+                      [this] { return closed_; });
   }
 }
 
-std::shared_ptr<AgentClient> AgentLink::TryConnect() {
+StatusOr<std::shared_ptr<AgentClient>> AgentLink::TryConnect() {
   const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
-  if (!leader.ok() || leader->term < term_) return nullptr;
-  StatusOr<std::unique_ptr<AgentClient>> client =
-      AgentClient::Connect(leader->address, hello_, kAttempt);
-  if (!client.ok()) return nullptr;
+  if (!leader.ok() || leader->term < term_) return absl::UnavailableError("nobody leads");
+  RC_ASSIGN_OR_RETURN(const RpcSecurity security, LoadSecurity(config_));
+  RC_ASSIGN_OR_RETURN(std::unique_ptr<AgentClient> client,
+                      AgentClient::Connect(leader->address, security, hello_, kAttempt));
   const std::lock_guard lock(mutex_);
-  if (closed_) return nullptr;
-  client_ = *std::move(client);
+  if (closed_) return absl::UnavailableError("closed");
+  client_ = std::move(client);
   term_ = leader->term;
   for (const AgentMessage& message : said_) client_->Send(message);
   LogInfo("connected to the coordinator of term {} at {}", leader->term, leader->address);

@@ -1,7 +1,7 @@
 // An agent's line to whichever coordinator leads: everything it has said is said again to each new
 // leader, so no death is forgotten with the coordinator that heard of it.
 //
-//   AgentLink link(folder, AgentHello{.agent = 0, .pid = getpid()});
+//   AgentLink link(folder, config, AgentHello{.agent = 0, .pid = getpid()});
 //   link.Send(ExecutorExited{worker, pid, wait_status});
 //   link.FollowLeader();   // every now and then
 //
@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "recycle/app/job_config.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/protocol/messages.h"
 #include "recycle/rpc/agent_client.h"
@@ -26,7 +27,7 @@ namespace recycle {
 class AgentLink {
  public:
   // `on_start` is called, in the link's thread, for each command of a coordinator.
-  AgentLink(const RunFolder& folder, const AgentHello& hello,
+  AgentLink(const RunFolder& folder, const JobConfig& config, const AgentHello& hello,
             std::function<void(const StartExecutor&)> on_start);
   ~AgentLink();  // ends the stream
   AgentLink(const AgentLink&) = delete;
@@ -40,10 +41,12 @@ class AgentLink {
 
  private:
   void Loop();
-  // One look for the leader, and an attempt to connect; nullptr if there is none.
-  std::shared_ptr<AgentClient> TryConnect();
+  // One look for the leader, and an attempt to connect. Error: there is none, or the token cannot
+  // be read.
+  StatusOr<std::shared_ptr<AgentClient>> TryConnect();
 
   const RunFolder folder_;
+  const JobConfig config_;
   const AgentHello hello_;
   const std::function<void(const StartExecutor&)> on_start_;
   std::mutex mutex_;

@@ -21,6 +21,7 @@ constexpr int kTail = 4;
 // The third break of links within a minute costs a worker (docs/RECOVERY.md): no run has as many.
 constexpr int kDropsPerRun = 2;
 constexpr int kCoordinatorFaultsPerRun = 2;
+constexpr int kStoreFaultsPerRun = 2;
 constexpr int kSlowPerRun = 2;
 constexpr int kAttempts = 100;  // to draw something that is still allowed
 // Of the failure timeout: a nap goes unnoticed unless the machine is busy, a sleep is a death.
@@ -29,21 +30,34 @@ constexpr double kSleep = 1.5;
 constexpr double kSlowFactor = 3;
 constexpr double kSlowSeconds = 0.2;
 
-enum class Deed { kKill, kSleep, kNap, kDiskFull, kSlow, kDrop, kKillCoordinator, kNapCoordinator };
+enum class Deed {
+  kKill,
+  kSleep,
+  kNap,
+  kDiskFull,
+  kSlow,
+  kDrop,
+  kKillCoordinator,
+  kNapCoordinator,
+  kStopStore
+};
 
 // As often as they are drawn.
-constexpr std::array kDeeds = {Deed::kKill,          Deed::kKill,     Deed::kKill,
-                               Deed::kKill,          Deed::kKill,     Deed::kKill,
-                               Deed::kSleep,         Deed::kNap,      Deed::kSlow,
-                               Deed::kDrop,          Deed::kDiskFull, Deed::kKillCoordinator,
-                               Deed::kNapCoordinator};
+constexpr std::array kDeeds = {Deed::kKill,           Deed::kKill,     Deed::kKill,
+                               Deed::kKill,           Deed::kKill,     Deed::kKill,
+                               Deed::kSleep,          Deed::kNap,      Deed::kSlow,
+                               Deed::kDrop,           Deed::kDiskFull, Deed::kKillCoordinator,
+                               Deed::kNapCoordinator, Deed::kStopStore};
 
 // Milliseconds, so that the text of a fault is short.
 double Rounded(double seconds) { return std::max(1.0, std::round(seconds * 1000)) / 1000; }
 
 // Do they hit different processes? A dead worker comes to no second fault.
 bool AreApart(const Fault& a, const Fault& b) {
-  if (b.target.kind == TargetKind::kCoordinator) return a.target.kind != TargetKind::kCoordinator;
+  const auto has_place = [](const Fault& fault) {
+    return fault.target.kind != TargetKind::kCoordinator && fault.target.kind != TargetKind::kStore;
+  };
+  if (!has_place(b)) return a.target.kind != b.target.kind;
   const bool is_link = b.target.kind == TargetKind::kLink;
   return !Hits(a, b.target.worker) && !(is_link && Hits(a, b.target.other));
 }
@@ -99,6 +113,8 @@ class TrialMaker {
         return HitCoordinator(fault, FaultKind::kKill, std::nullopt);
       case Deed::kNapCoordinator:
         return HitCoordinator(fault, FaultKind::kStop, kNap);
+      case Deed::kStopStore:
+        return StopStore(fault);
     }
     RC_CHECK(false) << "deed " << static_cast<int>(deed);
     return std::nullopt;
@@ -153,6 +169,17 @@ class TrialMaker {
     return fault;
   }
 
+  // For less than the failure timeout, after which a coordinator would go on without it.
+  std::optional<Fault> StopStore(Fault fault) {
+    if (store_faults_ == kStoreFaultsPerRun) return std::nullopt;
+    ++store_faults_;
+    fault.what = FaultKind::kStop;
+    fault.target.kind = TargetKind::kStore;
+    fault.point = FaultPoint::kStep;  // the beginning of the iteration
+    fault.for_seconds = Rounded(kNap * shape_.failure_timeout_s);
+    return fault;
+  }
+
   WorkerId AnyWorker() {
     const auto pipeline =
         static_cast<std::int32_t>(prng_.Below(static_cast<std::uint64_t>(shape_.data)));
@@ -182,6 +209,7 @@ class TrialMaker {
   int slowed_ = 0;
   int drops_ = 0;
   int coordinator_faults_ = 0;
+  int store_faults_ = 0;
 };
 
 }  // namespace

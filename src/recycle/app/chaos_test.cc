@@ -69,12 +69,14 @@ TEST(ChaosSequence, AllKindsComeUpAndAlsoTwoAtOnce) {
   std::map<FaultKind, int> kinds;
   int pairs = 0;
   int of_coordinator = 0;
+  int of_store = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     for (const ChaosTrial& trial : ChaosTrials(kShape, seed)) {
       pairs += trial.faults.size() == 2 ? 1 : 0;
       for (const Fault& fault : trial.faults) {
         ++kinds[fault.what];
         of_coordinator += fault.target.kind == TargetKind::kCoordinator ? 1 : 0;
+        of_store += fault.target.kind == TargetKind::kStore ? 1 : 0;
       }
     }
   }
@@ -84,6 +86,7 @@ TEST(ChaosSequence, AllKindsComeUpAndAlsoTwoAtOnce) {
   }
   EXPECT_GE(pairs, 10);
   EXPECT_GE(of_coordinator, 10);
+  EXPECT_GE(of_store, 10);
 }
 
 // One pipeline, one stage: only what harms nobody.
@@ -91,7 +94,9 @@ TEST(ChaosSequence, AJobWithoutPeersIsNotHarmed) {
   const auto trials = ChaosTrials({.iterations = kChaosMinIterations}, 3);
   ASSERT_FALSE(trials.empty());
   for (const std::string& text : Texts(trials)) {
-    EXPECT_TRUE(text.starts_with("slow") || text.find("coordinator") != std::string::npos) << text;
+    EXPECT_TRUE(text.starts_with("slow") || text.starts_with("stop store") ||
+                text.find("coordinator") != std::string::npos)
+        << text;
   }
 }
 

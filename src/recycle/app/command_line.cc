@@ -118,6 +118,11 @@ void AddStatus(CLI::App& app, const CommandHandlers& handlers, Invocation& call)
                              ->add_option("--address", arguments.address,
                                           "The coordinator's address, as in its run folder")
                              ->type_name("HOST:PORT");
+  status
+      ->add_option("--job", arguments.job,
+                   "With --address: the job's file, whose section security says how to ask")
+      ->type_name("FILE")
+      ->needs(address);
   status->add_flag("--json", arguments.json, "Print one JSON object");
   status->footer(kStatusFooter);
   run_dir->excludes(address);

@@ -29,6 +29,7 @@ struct TrainArguments {
 struct StatusArguments {
   std::string run_dir;  // its file coordinator.address says where to ask
   std::string address;  // host:port
+  std::string job;      // with address: the job's file, for its section security; empty: none
   bool json = false;
   bool operator==(const StatusArguments&) const = default;
 };

@@ -8,6 +8,7 @@
 #include "recycle/app/config_values.h"
 #include "recycle/app/job_store.h"
 #include "recycle/plan/nearest.h"
+#include "recycle/rpc/numeric_address.h"
 
 namespace recycle {
 namespace {
@@ -210,19 +211,21 @@ ConfigKey MemoryCapKey() {
           write};
 }
 
-ConfigKey PlanFileKey() {
-  const std::string path = "schedule.plan";
-  const std::string rule = "the path of a plan file or none";
-  const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
-    RC_ASSIGN_OR_RETURN(config.schedule.plan, ReadText(path, value, rule, "none"));
-    if (IsPlainScalar(value) && config.schedule.plan == "none") config.schedule.plan.clear();
+// The path of a file, such as "a plan file", or none.
+template <typename Field>
+ConfigKey FileKey(KeyText text, Field field, const std::string& file) {
+  const std::string rule = "the path of " + file + " or none";
+  const auto read = [path = text.path, field, rule](const YAML::Node& value,
+                                                    JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(field(config), ReadText(path, value, rule, "none"));
+    if (IsPlainScalar(value) && field(config) == "none") field(config).clear();
     return OkStatus();
   };
-  const auto write = [](const JobConfig& config) {
-    return config.schedule.plan.empty() ? "none" : Quoted(config.schedule.plan);
+  const auto write = [field](const JobConfig& config) {
+    return field(config).empty() ? "none" : Quoted(field(config));
   };
-  return {path, rule, "",   "A plan to run as it is until a worker dies (also --plan).",
-          "",   read, write};
+  return {
+      std::move(text.path), rule, std::move(text.unit), std::move(text.meaning), "", read, write};
 }
 
 Keys ScheduleKeys() {
@@ -242,7 +245,8 @@ Keys ScheduleKeys() {
                   "step only."},
                  RC_FIELD(schedule.staggered), /*built=*/false),
       MemoryCapKey(),
-      PlanFileKey(),
+      FileKey({"schedule.plan", "", "A plan to run as it is until a worker dies (also --plan)."},
+              RC_FIELD(schedule.plan), "a plan file"),
   };
 }
 
@@ -361,6 +365,57 @@ ConfigKey DeviceKey() {
   return {path, WordsRule(words), "", "What the executors compute on.", "", read, write};
 }
 
+ConfigKey ListenKey() {
+  const std::string path = "launch.listen";
+  const std::string rule = "a numeric address of this machine";
+  const auto read = [path, rule](const YAML::Node& value, JobConfig& config) -> Status {
+    RC_ASSIGN_OR_RETURN(config.launch.listen, ReadText(path, value, rule, "127.0.0.1"));
+    if (CheckListenAddress(config.launch.listen).ok()) return OkStatus();
+    return BadValue(path, Quoted(config.launch.listen), rule, "127.0.0.1");
+  };
+  const auto write = [](const JobConfig& config) { return Quoted(config.launch.listen); };
+  return {path,
+          rule,
+          "",
+          "Where coordinators and workers listen, and nowhere else; other than loopback it needs "
+          "security.token_file (docs/SECURITY.md).",
+          "",
+          read,
+          write};
+}
+
+Keys SecurityKeys() {
+  return {
+      FileKey(
+          {"security.token_file", "",
+           "The secret that whoever talks to the coordinator has to know; readable by its owner "
+           "alone (docs/SECURITY.md)."},
+          RC_FIELD(security.token_file), "a file"),
+      FileKey({"security.ca_file", "",
+               "Who signs the coordinator's certificate; with the next two the control plane goes "
+               "over TLS."},
+              RC_FIELD(security.ca_file), "a file in PEM"),
+      FileKey(
+          {"security.certificate_file", "", "The coordinator's certificate, for launch.listen."},
+          RC_FIELD(security.certificate_file), "a file in PEM"),
+      FileKey({"security.key_file", "", "The certificate's private key, without a passphrase."},
+              RC_FIELD(security.key_file), "a file in PEM"),
+      BooleanKey({"security.mutual_tls", "",
+                  "Whoever talks to the coordinator has to have a certificate, too; the job's own "
+                  "processes use the coordinator's."},
+                 RC_FIELD(security.mutual_tls)),
+      FileKey({"security.etcd_ca_file", "",
+               "Who signs the certificates of resilience.store; with it, etcd is spoken to over "
+               "TLS."},
+              RC_FIELD(security.etcd_ca_file), "a file in PEM"),
+      FileKey({"security.etcd_certificate_file", "",
+               "Shown to an etcd that asks its clients for a certificate."},
+              RC_FIELD(security.etcd_certificate_file), "a file in PEM"),
+      FileKey({"security.etcd_key_file", "", "That certificate's private key."},
+              RC_FIELD(security.etcd_key_file), "a file in PEM"),
+  };
+}
+
 Keys OtherSectionsKeys() {
   return {
       IntegerKey({"checkpoint.every", "iterations",
@@ -375,6 +430,7 @@ Keys OtherSectionsKeys() {
       IntegerKey({"launch.coordinators", "",
                   "Coordinators: one of them leads, the others take over when it is gone."},
                  RC_FIELD(launch.coordinators), {1, 9}),
+      ListenKey(),
       RealKey({"launch.grace_s", "s", "Time to finish the iteration after SIGTERM or SIGINT."},
               RC_FIELD(launch.grace_s), {.least = 0, .most = 86'400}),
       RealKey({"launch.join_timeout_s", "s", "Time for all workers to join at the start."},
@@ -436,6 +492,7 @@ Keys MakeConfigKeys() {
   append(ScheduleKeys());
   append(ResilienceKeys());
   append(OtherSectionsKeys());
+  append(SecurityKeys());
   keys.push_back(InjectKey());
   return keys;
 }

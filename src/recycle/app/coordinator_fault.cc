@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "recycle/app/store_outage.h"
 #include "recycle/base/check.h"
 #include "recycle/base/file.h"
 #include "recycle/base/log.h"
@@ -77,7 +78,9 @@ CoordinatorFaults::CoordinatorFaults(const std::vector<Fault>& faults, const Run
     : folder_(folder), clock_(clock) {
   for (int index = 0; index < static_cast<int>(faults.size()); ++index) {
     const Fault& fault = faults[static_cast<std::size_t>(index)];
-    if (fault.target.kind != TargetKind::kCoordinator) continue;
+    if (fault.target.kind != TargetKind::kCoordinator && fault.target.kind != TargetKind::kStore) {
+      continue;
+    }
     if (std::filesystem::exists(StampPath(folder, index))) continue;
     armed_.push_back({index, fault});
   }
@@ -99,6 +102,12 @@ void CoordinatorFaults::Fire(const ArmedFault& armed, int iteration) const {
   const Status written = WriteCoordinatorStamp(folder_, clock_, armed.index, iteration);
   if (!written.ok()) LogWarning("{}", std::string(written.message()));
   LogInfo("fault {} fires: {}", armed.index, ToString(armed.fault));
+  if (armed.fault.target.kind == TargetKind::kStore) {
+    const Status begun = BeginStoreOutage(
+        folder_, clock_.UnixSeconds() + armed.fault.for_seconds.value_or(0));  // the parser asks
+    if (!begun.ok()) LogWarning("{}", std::string(begun.message()));
+    return;
+  }
   switch (armed.fault.what) {
     case FaultKind::kKill:
       KillProcess(getpid());

@@ -15,8 +15,8 @@
 
 namespace recycle {
 
-// Carries out the job's faults (--inject) that hit the coordinator. A fault fires once in a job's
-// life, whichever coordinator leads: a stamp in the run folder tells (fault_ledger.h).
+// Carries out the job's faults (--inject) that hit the coordinator or the store. A fault fires once
+// in a job's life, whichever coordinator leads: a stamp in the run folder tells (fault_ledger.h).
 //
 // Points: `start` before it listens; `store` when a generation's record is durable and nobody has
 // been told; `regroup` when Prepare is out; every other point when the fault's iteration begins.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -18,6 +19,7 @@
 #include "recycle/app/dry_run.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/job_conversion.h"
+#include "recycle/app/job_security.h"
 #include "recycle/app/job_store.h"
 #include "recycle/app/leader_address.h"
 #include "recycle/app/report_error.h"
@@ -37,6 +39,7 @@ constexpr std::chrono::milliseconds kStoreRetry{50};
 // Results are acknowledged so often: until then the workers keep them.
 constexpr std::chrono::milliseconds kRecordedInterval{50};
 constexpr std::chrono::milliseconds kTick{250};
+constexpr std::chrono::seconds kRefusalsInterval{10};
 
 template <class... Cases>
 struct Overloaded : Cases... {
@@ -67,17 +70,20 @@ std::optional<Duration> LeaseOf(const JobConfig& config) {
   return std::max<Duration>(silence, kShortestLease);
 }
 
-// An etcd is waited for, however long: it was there when the job began.
+// An etcd is waited for, however long: it was there when the job began. A file that cannot be used
+// for as long as the failure timeout stays so.
 StatusOr<JobRecords> TakeOver(Store& store, const JobConfig& config, const std::string& launch) {
+  const TimePoint patience =
+      SystemClock().Now() + std::chrono::milliseconds(config.resilience.failure_timeout_ms);
   for (;;) {
     const std::string id =
         fmt::format("process {} since {:.6f}", getpid(), SystemClock().UnixSeconds());
     StatusOr<JobRecords> records = JobRecords::TakeOver(
         store, {.id = id, .launch = launch, .lease = LeaseOf(config)}, SystemClock());
-    const bool may_wait =
-        absl::IsUnavailable(records.status()) && config.resilience.store != "embedded";
-    if (!may_wait) return records;
+    const bool may_wait = config.resilience.store != "embedded" || SystemClock().Now() < patience;
+    if (!may_wait || !absl::IsUnavailable(records.status())) return records;
     LogWarning("{}; trying again", std::string(records.status().message()));
+    std::this_thread::sleep_for(kStoreRetry);
   }
 }
 
@@ -169,6 +175,8 @@ StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(
 }
 
 Status CoordinatorProcess::Listen() {
+  // Now that it leads: it may have waited for long.
+  RC_ASSIGN_OR_RETURN(const RpcSecurity security, LoadSecurity(config_));
   ControlServer::Handlers handlers;
   handlers.on_executor_message = [this](WorkerId worker, ExecutorMessage message) {
     queue_.Push(FromExecutor{worker, std::move(message)});
@@ -186,7 +194,8 @@ Status CoordinatorProcess::Listen() {
   };
   handlers.on_stop_wanted = [this] { queue_.Push(StopWanted{}); };
   handlers.on_drain_wanted = [this](WorkerId worker) { queue_.Push(DrainWanted{worker}); };
-  RC_ASSIGN_OR_RETURN(server_, ControlServer::Start("127.0.0.1", std::move(handlers)));
+  RC_ASSIGN_OR_RETURN(server_,
+                      ControlServer::Start(config_.launch.listen, security, std::move(handlers)));
   RC_RETURN_IF_ERROR(WriteLeaderAddress(folder_, {server_->address(), records_.term()}));
   LogInfo("leads in term {}, listens on {}", records_.term(), server_->address());
   launcher_.Send("address", Json{{"address", server_->address()}});
@@ -251,6 +260,7 @@ bool CoordinatorProcess::Tick() {
     const Status written = WriteLeaderAddress(folder_, own);
     if (!written.ok()) LogWarning("{}", std::string(written.message()));
   }
+  TellRefusals();
   next_tick_ = clock_.Now() + kTick;
   return true;
 }
@@ -450,6 +460,14 @@ void CoordinatorProcess::RecordCheckpoints() {
   }
 }
 
+void CoordinatorProcess::TellRefusals() {
+  const ControlServer::Refusals refusals = server_->refusals();
+  if (refusals.count == told_refusals_ || clock_.Now() < next_refusals_) return;
+  recorder_.OnRefused(refusals.count - told_refusals_, refusals.last);
+  told_refusals_ = refusals.count;
+  next_refusals_ = clock_.Now() + kRefusalsInterval;
+}
+
 void CoordinatorProcess::PublishStatus() {
   const Coordinator::View view = core_.view();
   Json status;
@@ -465,6 +483,7 @@ void CoordinatorProcess::PublishStatus() {
   status["generation"] = view.generation.value();
   status["reason"] = view.reason;
   status.update(recorder_.Progress());
+  status["refused_calls"] = server_ == nullptr ? 0 : server_->refusals().count;
   status["run_dir"] = folder_.root();
   status["pid"] = getpid();
   const std::lock_guard lock(status_mutex_);

@@ -102,6 +102,8 @@ class CoordinatorProcess {
   void GoOnFrom(const AnnounceRestored& restored);
   // Checkpoints that have become complete, or will not.
   void RecordCheckpoints();
+  // Says that calls were refused; not more often than every few seconds, however many there are.
+  void TellRefusals();
   void PublishStatus();
   ExitCode CodeOf(const EndJob& end, bool every_fault_fired) const;
 
@@ -129,7 +131,9 @@ class CoordinatorProcess {
   TimePoint told_recorded_;        // when the last-stage workers were told last
   std::set<WorkerId> exited_;      // by waitpid, or with their agent
   std::map<WorkerId, std::int64_t> link_bytes_;
-  bool saw_bug_ = false;  // a process ended with exit code 70
+  std::int64_t told_refusals_ = 0;
+  TimePoint next_refusals_;  // the next event about them is not before
+  bool saw_bug_ = false;     // a process ended with exit code 70
 
   std::mutex status_mutex_;
   std::string status_;  // guarded by status_mutex_: the answer to `recycle status`

@@ -48,7 +48,7 @@ StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder, Wor
   RC_ASSIGN_OR_RETURN(const ExecutorOptions options,
                       ExecutorOptionsOf(config, folder, worker, agent, parents));
   const bool is_owned = agent >= 0;
-  LastingControlLink link(folder,
+  LastingControlLink link(folder, config,
                           is_owned ? std::nullopt : std::optional<Duration>(kLaterPatience));
   RC_RETURN_IF_ERROR(
       link.Connect(is_owned ? std::nullopt : std::optional<Duration>(kFirstPatience)));

@@ -66,6 +66,7 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.seed = config.train.seed;
   options.model = ModelOptionsOf(config);
   options.layers = std::move(layers);
+  options.bind_address = config.launch.listen;
   options.optimizer = {.lr = config.optimizer.lr,
                        .beta1 = config.optimizer.beta1,
                        .beta2 = config.optimizer.beta2,

@@ -40,7 +40,7 @@ inline constexpr const char* kTrainFooter =
     "A fault: WHAT TARGET at POINT[ of iteration N][ on ACTION][ for SECONDSs]\n"
     "         [ and rejoin after SECONDSs]\n"
     "  WHAT    kill, stop, slow xN, drop, diskfull\n"
-    "  TARGET  a worker 1:2, stage 1, agent:0, all, coordinator, link 0:0-0:1\n"
+    "  TARGET  a worker 1:2, stage 1, agent:0, all, coordinator, store, link 0:0-0:1\n"
     "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, "
     "heartbeat,\n"
     "          checkpoint (docs/CLI.md has more)\n"
@@ -59,8 +59,9 @@ inline constexpr const char* kStatusFooter =
     "Examples:\n"
     "  recycle status --run-dir runs/NAME\n"
     "  recycle status --address 127.0.0.1:40213 --json\n"
+    "  recycle status --address 192.0.2.10:40213 --job job.yaml\n"
     "\n"
-    "Exit code 4: no job runs there.";
+    "Exit code 2: the job's token is refused; 4: no job runs there.";
 
 inline constexpr const char* kJoinFooter =
     "Example:\n"

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "recycle/app/config_keys.h"
 #include "recycle/app/config_values.h"
+#include "recycle/app/job_security.h"
 #include "recycle/base/file.h"
 #include "recycle/base/utf8.h"
 #include "recycle/plan/nearest.h"
@@ -155,8 +156,12 @@ void ResolvePaths(const std::string& folder, JobConfig& config) {
   if (!absl::StartsWith(config.data.text, "debian:")) {
     config.data.text = ResolvedPath(folder, config.data.text);
   }
-  if (!config.schedule.plan.empty()) {
-    config.schedule.plan = ResolvedPath(folder, config.schedule.plan);
+  JobConfig::Security& security = config.security;
+  for (std::string* const path :
+       {&config.schedule.plan, &security.token_file, &security.ca_file, &security.certificate_file,
+        &security.key_file, &security.etcd_ca_file, &security.etcd_certificate_file,
+        &security.etcd_key_file}) {
+    if (!path->empty()) *path = ResolvedPath(folder, *path);
   }
 }
 
@@ -218,6 +223,7 @@ Status CheckTraining(const JobConfig& config) {
 Status CheckJobConfig(const JobConfig& config) {
   RC_RETURN_IF_ERROR(CheckShapes(config));
   RC_RETURN_IF_ERROR(CheckTraining(config));
+  RC_RETURN_IF_ERROR(CheckSecurityKeys(config));
   for (const Fault& fault : config.inject) {
     const Status status = CheckFault(fault, config.parallel.data, config.parallel.pipeline,
                                      config.launch.agents, config.train.iterations);

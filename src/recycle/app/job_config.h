@@ -112,10 +112,24 @@ struct JobConfig {
   struct Launch {
     int agents = 1;
     int coordinators = 1;
+    std::string listen = "127.0.0.1";  // a numeric address
     double grace_s = 30;
     double join_timeout_s = 30;
     bool operator==(const Launch&) const = default;
   } launch;
+
+  // Absolute paths; empty: none.
+  struct Security {
+    std::string token_file;
+    std::string ca_file;
+    std::string certificate_file;
+    std::string key_file;
+    bool mutual_tls = false;
+    std::string etcd_ca_file;
+    std::string etcd_certificate_file;
+    std::string etcd_key_file;
+    bool operator==(const Security&) const = default;
+  } security;
 
   struct Log {
     int every = 1;

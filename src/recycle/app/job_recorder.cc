@@ -384,6 +384,13 @@ void JobRecorder::OnRejoin(const AnnounceRejoin& news) {
   }
 }
 
+void JobRecorder::OnRefused(std::int64_t count, const std::string& last) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "calls_refused");
+  event["count"] = count;
+  event["last"] = last;
+  Write(event);
+}
+
 void JobRecorder::OnParked(const AnnounceParked& parked) {
   if (!parked_.insert(ToString(parked.worker)).second) return;
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_parked");

@@ -63,6 +63,8 @@ class JobRecorder {
   // rejoin_started, rejoined or rejoin_abandoned.
   void OnRejoin(const AnnounceRejoin& news);
   void OnParked(const AnnounceParked& parked);
+  // `count` calls were refused since the last time, `last` among them: calls_refused.
+  void OnRefused(std::int64_t count, const std::string& last);
   void OnRestored(const AnnounceRestored& restored);
   // checkpoint, or a warning.
   void OnCheckpoint(const CheckpointCommitter::Result& result);

@@ -22,7 +22,8 @@ Status CheckStoreName(const std::string& name);
 // Does the store answer? An embedded one is not asked. Error: kUnavailable.
 Status ProbeStore(const JobConfig& config, const RunFolder& folder);
 
-// In an etcd the run folder's path names the job. Errors: kUnavailable, kDataLoss.
+// In an etcd the run folder's path names the job. The store of a job with a fault of it stops when
+// the fault says so. Errors: kUnavailable, kDataLoss.
 StatusOr<std::unique_ptr<Store>> OpenStore(const JobConfig& config, const RunFolder& folder);
 
 }  // namespace recycle

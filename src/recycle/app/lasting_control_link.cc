@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "recycle/app/job_security.h"
 #include "recycle/app/leader_address.h"
 #include "recycle/base/log.h"
 
@@ -17,6 +18,7 @@ constexpr std::chrono::milliseconds kLeaderLookInterval{20};
 // its workers.
 constexpr std::chrono::milliseconds kFirstAttempt{100};
 constexpr std::chrono::milliseconds kLongestAttempt{400};
+constexpr std::chrono::seconds kRefusedPause{1};
 
 }  // namespace
 
@@ -42,8 +44,13 @@ bool LastingControlLink::TryConnect(Duration timeout) {
   }
   const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
   if (!leader.ok() || leader->term < term_) return false;
+  const StatusOr<RpcSecurity> security = LoadSecurity(config_);
+  if (!security.ok()) {
+    PauseRefused(security.status());
+    return false;
+  }
   StatusOr<std::unique_ptr<ControlClient>> client =
-      ControlClient::Connect(leader->address, timeout);
+      ControlClient::Connect(leader->address, *security, timeout);
   if (!client.ok()) return false;
   const std::lock_guard lock(mutex_);
   client_ = *std::move(client);
@@ -78,15 +85,24 @@ StatusOr<CoordinatorMessage> LastingControlLink::Receive() {
     }
     if (client != nullptr) {
       StatusOr<CoordinatorMessage> message = client->Receive();
+      const bool refused = absl::IsUnauthenticated(message.status()) && !patience_;
+      if (refused) PauseRefused(message.status());
       const std::lock_guard lock(mutex_);
       if (message.ok()) kept_.OnReceive(*message);
-      if (message.ok() || closed_ || !absl::IsUnavailable(message.status())) return message;
+      const bool try_again = refused || absl::IsUnavailable(message.status());
+      if (closed_ || !try_again) return message;
     }
     Drop(client);
     RC_RETURN_IF_ERROR(Connect(patience_));
     const std::lock_guard lock(mutex_);
     if (closed_) return absl::UnavailableError("the control link is closed");
   }
+}
+
+void LastingControlLink::PauseRefused(const Status& why) {
+  LogWarning("{}; trying again", std::string(why.message()));
+  std::unique_lock lock(mutex_);
+  closing_.wait_for(lock, kRefusedPause, [this] { return closed_; });
 }
 
 void LastingControlLink::Drop(const std::shared_ptr<ControlClient>& client) {

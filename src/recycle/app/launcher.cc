@@ -23,6 +23,7 @@
 #include "recycle/app/dry_run.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/fault_ledger.h"
+#include "recycle/app/job_security.h"
 #include "recycle/app/job_store.h"
 #include "recycle/app/launcher_link.h"
 #include "recycle/app/report_error.h"
@@ -133,6 +134,7 @@ StatusOr<int> Train(const TrainArguments& arguments) {
     std::cout << report << std::flush;
     return 0;
   }
+  RC_RETURN_IF_ERROR(CheckSecurity(config));
   if (arguments.resume) return ResumeRun(arguments, config);
   RC_ASSIGN_OR_RETURN(RunFolder folder,
                       RunFolder::Create(arguments.run_dir, arguments.config_path, SystemClock()));

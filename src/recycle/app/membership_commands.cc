@@ -25,17 +25,19 @@ constexpr std::chrono::seconds kTimeout{2};
 constexpr std::chrono::milliseconds kPollInterval{50};
 
 struct RunningJob {
-  std::string address;
+  CoordinatorAccess access;
   std::vector<std::string> live;
 };
 
 StatusOr<RunningJob> Look(const std::string& run_dir) {
   RunningJob job;
-  RC_ASSIGN_OR_RETURN(job.address, AddressOfRun(run_dir));
-  RC_ASSIGN_OR_RETURN(const std::string text, FetchStatus(job.address, kTimeout));
+  RC_ASSIGN_OR_RETURN(job.access, AccessOfRun(run_dir));
+  RC_ASSIGN_OR_RETURN(const std::string text,
+                      FetchStatus(job.access.address, job.access.security, kTimeout));
   const Json status = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (status.is_discarded()) {
-    return absl::UnavailableError(fmt::format("{} answers, but not as a coordinator", job.address));
+    return absl::UnavailableError(
+        fmt::format("{} answers, but not as a coordinator", job.access.address));
   }
   job.live = status.at("live").get<std::vector<std::string>>();
   return job;
@@ -94,7 +96,7 @@ Status AskToDrain(const PlaceArguments& arguments) {
         fmt::format("worker {} is the last live one of stage {}: the job needs it", name,
                     worker.stage.value()));
   }
-  RC_RETURN_IF_ERROR(RequestDrain(job.address, worker, kTimeout));
+  RC_RETURN_IF_ERROR(RequestDrain(job.access.address, job.access.security, worker, kTimeout));
   for (;;) {
     const StatusOr<RunningJob> later = Look(arguments.run_dir);
     // Over meanwhile: it has left with everybody else.

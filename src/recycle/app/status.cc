@@ -4,9 +4,12 @@
 
 #include <chrono>
 #include <iostream>
+#include <utility>
 #include <vector>
 
 #include "recycle/app/commands.h"
+#include "recycle/app/job_config.h"
+#include "recycle/app/job_security.h"
 #include "recycle/app/leader_address.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
@@ -18,21 +21,27 @@ namespace {
 
 constexpr std::chrono::seconds kStatusTimeout{2};
 
-StatusOr<std::string> AddressOf(const StatusArguments& arguments) {
-  if (!arguments.address.empty()) return arguments.address;
-  return AddressOfRun(arguments.run_dir);
+StatusOr<CoordinatorAccess> AccessOf(const StatusArguments& arguments) {
+  if (arguments.address.empty()) return AccessOfRun(arguments.run_dir);
+  CoordinatorAccess access{.address = arguments.address, .security = {}};
+  if (arguments.job.empty()) return access;
+  RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(arguments.job));
+  RC_ASSIGN_OR_RETURN(access.security, LoadSecurity(config));
+  return access;
 }
 
 Status ShowStatus(const StatusArguments& arguments) {
-  RC_ASSIGN_OR_RETURN(const std::string address, AddressOf(arguments));
-  RC_ASSIGN_OR_RETURN(const std::string text, FetchStatus(address, kStatusTimeout));
+  RC_ASSIGN_OR_RETURN(const CoordinatorAccess access, AccessOf(arguments));
+  RC_ASSIGN_OR_RETURN(const std::string text,
+                      FetchStatus(access.address, access.security, kStatusTimeout));
   if (arguments.json) {
     std::cout << text << std::endl;
     return OkStatus();
   }
   const Json status = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (status.is_discarded()) {
-    return absl::UnavailableError(fmt::format("{} answers, but not as a coordinator", address));
+    return absl::UnavailableError(
+        fmt::format("{} answers, but not as a coordinator", access.address));
   }
   std::cout << StatusText(status) << std::flush;
   return OkStatus();
@@ -40,10 +49,12 @@ Status ShowStatus(const StatusArguments& arguments) {
 
 }  // namespace
 
-StatusOr<std::string> AddressOfRun(const std::string& run_dir) {
+StatusOr<CoordinatorAccess> AccessOfRun(const std::string& run_dir) {
   RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(run_dir));
   RC_ASSIGN_OR_RETURN(const LeaderAddress leader, ReadLeaderAddress(folder));
-  return leader.address;
+  RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
+  RC_ASSIGN_OR_RETURN(RpcSecurity security, LoadSecurity(config));
+  return CoordinatorAccess{.address = leader.address, .security = std::move(security)};
 }
 
 std::string StatusText(const Json& status) {

@@ -83,6 +83,11 @@ std::vector<std::string> TrainingProgress::OnEvent(const Json& event) {
     return lines;
   }
   if (const std::optional<std::string> line = ReturnLine(event)) return {*line};
+  if (name == "calls_refused") {
+    return {fmt::format("{} to the coordinator refused, last: {}",
+                        Count(event.at("count").get<std::int64_t>(), "call"),
+                        event.at("last").get<std::string>())};
+  }
   if (name == "job_finished" && event.at("how") != "done") {
     const std::string how = event.at("how");
     const bool unsaved = how == "stage_lost" && config_.checkpoint.every == 0;

@@ -146,7 +146,7 @@ class FaultParser {
 
   Status ParseTarget(FaultTarget& target) {
     static constexpr std::string_view kRule =
-        "a worker k:i, agent:N, coordinator, stage i, all or link k:i-k:i";
+        "a worker k:i, agent:N, coordinator, store, stage i, all or link k:i-k:i";
     const std::string_view word = Take();
     std::string_view number;
     if (word == "coordinator") {
@@ -247,7 +247,6 @@ Status CheckBuilt(const Fault& fault, std::string_view text) {
   if (!IsBuilt(fault.point)) {
     return NotBuilt(text, fmt::format("fault point {}", PointText(fault.point)));
   }
-  if (fault.target.kind == TargetKind::kStore) return NotBuilt(text, "faults of the store");
   return OkStatus();
 }
 
@@ -313,15 +312,20 @@ Status CheckParts(const Fault& fault, std::string_view text) {
   if (fault.target.kind == TargetKind::kCoordinator && fault.what == FaultKind::kSlow) {
     return refuse("a coordinator can be killed, stopped or given a full disk, not slowed");
   }
-  if (fault.point == FaultPoint::kStore && fault.target.kind != TargetKind::kCoordinator) {
+  if (fault.target.kind == TargetKind::kStore &&
+      (fault.what != FaultKind::kStop || !fault.for_seconds)) {
+    return refuse("the store can be stopped for a while only, as in 'stop store at F for 1s'");
+  }
+  const bool of_coordinator =
+      fault.target.kind == TargetKind::kCoordinator || fault.target.kind == TargetKind::kStore;
+  if (fault.point == FaultPoint::kStore && !of_coordinator) {
     return refuse("only the coordinator is ever at the point store");
   }
   if (fault.point == FaultPoint::kStart && fault.what == FaultKind::kDrop) {
     return refuse("at start there is no link yet; the first point with one is regroup");
   }
   const bool is_late = fault.iteration.value_or(1) != 1;
-  if (fault.point == FaultPoint::kStart && fault.target.kind != TargetKind::kCoordinator &&
-      is_late) {
+  if (fault.point == FaultPoint::kStart && !of_coordinator && is_late) {
     return refuse("start comes before iteration 1; leave 'of iteration' out");
   }
   if (fault.action && !MayHold(fault.point, fault.action->kind)) {

@@ -78,7 +78,8 @@ TEST(Fault, RefusesWithTheWordTheChoicesAndAnExample) {
       {"kill 1:1 at checkpoint.marker", StatusCode::kInvalidArgument, "'kill all' only"},
       {"slow x2 coordinator at F", StatusCode::kInvalidArgument, "a coordinator can be killed"},
       {"kill 1:1 at store", StatusCode::kInvalidArgument, "only the coordinator is ever"},
-      {"stop store at F for 1s", StatusCode::kUnimplemented, "not built yet: faults of the store"},
+      {"stop store at F", StatusCode::kInvalidArgument, "for a while only"},
+      {"kill store at F", StatusCode::kInvalidArgument, "for a while only"},
   };
   for (const Refusal& refusal : refusals) {
     const Status status = ParseFault(refusal.text).status();

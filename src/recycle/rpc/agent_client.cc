@@ -12,17 +12,19 @@ namespace recycle {
 
 class AgentClient::Impl {
  public:
-  explicit Impl(std::shared_ptr<grpc::Channel> channel)
+  Impl(const RpcSecurity& security, std::shared_ptr<grpc::Channel> channel)
       : stub_(v1::Control::NewStub(std::move(channel))),
-        stream_([this](grpc::ClientContext* context) { return stub_->Agent(context); }) {}
+        stream_(security, [this](grpc::ClientContext* context) { return stub_->Agent(context); }) {}
 
   void Send(const AgentMessage& message) { stream_.Send(ToProto(message)); }
-  void Serve(const std::function<void(const StartExecutor&)>& on_start) {
+  Status Serve(const std::function<void(const StartExecutor&)>& on_start) {
     v1::AgentReply reply;
     while (stream_.Receive(reply)) {
       const StatusOr<WorkerId> worker = ReadWorker("start", reply.has_start(), reply.start());
       if (worker.ok()) on_start({*worker});
     }
+    const Status end = StatusOf(stream_.End(), "the agent's stream to the coordinator has ended");
+    return end.ok() ? absl::UnavailableError("the coordinator has ended the agent's stream") : end;
   }
   void Cancel() { stream_.Cancel(); }
   void Close() { stream_.Close(); }
@@ -36,17 +38,19 @@ AgentClient::AgentClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 AgentClient::~AgentClient() = default;
 
 StatusOr<std::unique_ptr<AgentClient>> AgentClient::Connect(const std::string& address,
+                                                            const RpcSecurity& security,
                                                             const AgentHello& hello,
                                                             Duration timeout) {
-  RC_ASSIGN_OR_RETURN(auto channel, ConnectChannel(address, timeout));
-  std::unique_ptr<AgentClient> client(new AgentClient(std::make_unique<Impl>(std::move(channel))));
+  RC_ASSIGN_OR_RETURN(auto channel, ConnectChannel(address, security, timeout));
+  std::unique_ptr<AgentClient> client(
+      new AgentClient(std::make_unique<Impl>(security, std::move(channel))));
   client->Send(hello);
   return client;
 }
 
 void AgentClient::Send(const AgentMessage& message) { impl_->Send(message); }
-void AgentClient::Serve(const std::function<void(const StartExecutor&)>& on_start) {
-  impl_->Serve(on_start);
+Status AgentClient::Serve(const std::function<void(const StartExecutor&)>& on_start) {
+  return impl_->Serve(on_start);
 }
 void AgentClient::Cancel() { impl_->Cancel(); }
 void AgentClient::Close() { impl_->Close(); }

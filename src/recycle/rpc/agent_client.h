@@ -1,9 +1,8 @@
 // An agent's line to the coordinator: one gRPC stream. When the agent dies the stream
 // ends, and the coordinator takes the agent's executors for dead.
 //
-//   RC_ASSIGN_OR_RETURN(auto client, AgentClient::Connect(address, AgentHello{.agent = 0, .pid =
-//   getpid()},
-//                                                         std::chrono::seconds(10)));
+//   RC_ASSIGN_OR_RETURN(auto client, AgentClient::Connect(address, security,
+//                       AgentHello{.agent = 0, .pid = getpid()}, std::chrono::seconds(10)));
 //   client->Send(ExecutorExited{worker, pid, wait_status});
 //
 // Thread-safe. Create it after fork.
@@ -17,6 +16,7 @@
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
 #include "recycle/protocol/messages.h"
+#include "recycle/rpc/rpc_security.h"
 
 namespace recycle {
 
@@ -24,6 +24,7 @@ class AgentClient {
  public:
   // Connects and says `hello`. Errors as ControlClient::Connect.
   static StatusOr<std::unique_ptr<AgentClient>> Connect(const std::string& address,
+                                                        const RpcSecurity& security,
                                                         const AgentHello& hello, Duration timeout);
   ~AgentClient();  // Close()
   AgentClient(const AgentClient&) = delete;
@@ -32,9 +33,10 @@ class AgentClient {
   // Queues the message; never blocks on the network. Lost if the stream is closed.
   void Send(const AgentMessage& message);
 
-  // Calls `on_start` for each command of the coordinator until the stream is over. One thread at a
+  // Calls `on_start` for each command of the coordinator until the stream is over, and tells how it
+  // ended: kUnavailable, or kUnauthenticated if the coordinator has refused it. One thread at a
   // time.
-  void Serve(const std::function<void(const StartExecutor&)>& on_start);
+  Status Serve(const std::function<void(const StartExecutor&)>& on_start);
   // Ends the stream at once; what is queued is lost. Never blocks.
   void Cancel();
 

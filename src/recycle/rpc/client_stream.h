@@ -1,6 +1,8 @@
 // The client's end of one control stream: a queue that one thread of its own writes out, and
 // blocking reads. Used by ControlClient and AgentClient.
 //
+// Both directions count their messages from 1; one that is out of turn ends the stream.
+//
 // Thread-safe: any thread may Send, Close or Cancel; one thread at a time may Receive.
 #ifndef RECYCLE_RPC_CLIENT_STREAM_H_
 #define RECYCLE_RPC_CLIENT_STREAM_H_
@@ -9,6 +11,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -16,6 +19,8 @@
 #include <optional>
 #include <thread>
 #include <utility>
+
+#include "recycle/rpc/credentials.h"
 
 namespace recycle {
 
@@ -26,13 +31,9 @@ class ClientStream {
   // Starts the call on the given context.
   using Open = std::function<std::unique_ptr<Stream>(grpc::ClientContext*)>;
 
-  explicit ClientStream(const Open& open)
-      : stream_(open(&context_)), writer_([this] { Write(); }) {}
-  ~ClientStream() {
-    Close();
-    writer_.join();
-    stream_->Finish();
-  }
+  ClientStream(const RpcSecurity& security, const Open& open)
+      : stream_(Start(security, open)), writer_([this] { Write(); }) {}
+  ~ClientStream() { End(); }
   ClientStream(const ClientStream&) = delete;
   ClientStream& operator=(const ClientStream&) = delete;
 
@@ -47,7 +48,10 @@ class ClientStream {
   // Blocks for the next reply. False once the stream is over, for good.
   bool Receive(Reply& reply) {
     const std::lock_guard lock(read_mutex_);
-    return stream_->Read(&reply);
+    if (!stream_->Read(&reply)) return false;
+    if (reply.sequence() == ++received_) return true;
+    context_.TryCancel();
+    return false;
   }
 
   // Ends the stream at once: what is queued is lost. Never blocks.
@@ -62,14 +66,32 @@ class ClientStream {
     context_.TryCancel();
   }
 
+  // Closes the stream and tells how it ended; OK if it ended in good order.
+  grpc::Status End() {
+    Close();
+    const std::lock_guard lock(end_mutex_);
+    if (writer_.joinable()) {
+      writer_.join();
+      end_ = stream_->Finish();
+    }
+    return end_;
+  }
+
  private:
   static constexpr std::chrono::milliseconds kPatience{500};
+
+  std::unique_ptr<Stream> Start(const RpcSecurity& security, const Open& open) {
+    ShowToken(security, context_);
+    NameStream(context_);
+    return open(&context_);
+  }
 
   // The writer thread: until Close, and then until the server ends the stream, which tells that it
   // has read everything.
   void Write() {
     bool broken = false;
-    while (std::optional<Request> request = NextToSend()) {
+    for (std::int64_t sent = 1; std::optional<Request> request = NextToSend(); ++sent) {
+      request->set_sequence(sent);
       broken = broken || !stream_->Write(*request);
     }
     stream_->WritesDone();
@@ -94,11 +116,14 @@ class ClientStream {
   grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_;
   std::mutex read_mutex_;
+  std::int64_t received_ = 0;  // guarded by read_mutex_
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> outbox_;
   bool closing_ = false;
   bool over_ = false;
+  std::mutex end_mutex_;
+  grpc::Status end_;    // guarded by end_mutex_, as is joining
   std::thread writer_;  // last: starts when everything else is there
 };
 

@@ -11,16 +11,19 @@ namespace recycle {
 
 class ControlClient::Impl {
  public:
-  explicit Impl(std::shared_ptr<grpc::Channel> channel)
+  Impl(const RpcSecurity& security, std::shared_ptr<grpc::Channel> channel)
       : stub_(v1::Control::NewStub(std::move(channel))),
-        stream_([this](grpc::ClientContext* context) { return stub_->Executor(context); }) {}
+        stream_(security,
+                [this](grpc::ClientContext* context) { return stub_->Executor(context); }) {}
 
   void Send(const ExecutorMessage& message) { stream_.Send(ToProto(message)); }
 
   StatusOr<CoordinatorMessage> Receive() {
     v1::CoordinatorMessage reply;
     if (!stream_.Receive(reply)) {
-      return absl::UnavailableError("the control stream to the coordinator has ended");
+      const Status end = StatusOf(stream_.End(), "the control stream to the coordinator has ended");
+      return end.ok() ? absl::UnavailableError("the coordinator has ended the control stream")
+                      : end;
     }
     StatusOr<CoordinatorMessage> message = FromProto(reply);
     if (!message.ok()) Close();
@@ -39,10 +42,11 @@ ControlClient::ControlClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 ControlClient::~ControlClient() = default;
 
 StatusOr<std::unique_ptr<ControlClient>> ControlClient::Connect(const std::string& address,
+                                                                const RpcSecurity& security,
                                                                 Duration timeout) {
-  RC_ASSIGN_OR_RETURN(auto channel, ConnectChannel(address, timeout));
+  RC_ASSIGN_OR_RETURN(auto channel, ConnectChannel(address, security, timeout));
   return std::unique_ptr<ControlClient>(
-      new ControlClient(std::make_unique<Impl>(std::move(channel))));
+      new ControlClient(std::make_unique<Impl>(security, std::move(channel))));
 }
 
 void ControlClient::Send(const ExecutorMessage& message) { impl_->Send(message); }

@@ -1,6 +1,7 @@
 // An executor's line to the coordinator: one gRPC stream. The first message sent must be Hello.
 //
-//   RC_ASSIGN_OR_RETURN(auto client, ControlClient::Connect(address, std::chrono::seconds(10)));
+//   RC_ASSIGN_OR_RETURN(auto client, ControlClient::Connect(address, security,
+//                                                          std::chrono::seconds(10)));
 //   client->Send(Hello{.worker = worker, .pid = getpid()});
 //   StatusOr<CoordinatorMessage> message = client->Receive();
 //
@@ -15,6 +16,7 @@
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
 #include "recycle/protocol/messages.h"
+#include "recycle/rpc/rpc_security.h"
 
 namespace recycle {
 
@@ -23,6 +25,7 @@ class ControlClient {
   // `address` as ControlServer::address() gives it: numeric, no host name. Errors: kInvalidArgument
   // for another form, kUnavailable if nobody answers within `timeout`.
   static StatusOr<std::unique_ptr<ControlClient>> Connect(const std::string& address,
+                                                          const RpcSecurity& security,
                                                           Duration timeout);
   ~ControlClient();  // Close()
   ControlClient(const ControlClient&) = delete;
@@ -31,8 +34,9 @@ class ControlClient {
   // Queues the message; never blocks on the network. Lost if the stream is closed.
   void Send(const ExecutorMessage& message);
 
-  // Blocks for the next message. kUnavailable once the stream has ended, for good; kInvalidArgument
-  // for a message that makes no sense (the stream is ended then).
+  // Blocks for the next message. kUnavailable once the stream has ended, for good, kUnauthenticated
+  // if the coordinator has refused it; kInvalidArgument for a message that makes no sense (the
+  // stream is ended then).
   StatusOr<CoordinatorMessage> Receive();
 
   // Ends the stream at once; what is queued is lost. Never blocks.

@@ -6,11 +6,14 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "recycle/base/log.h"
 #include "recycle/rpc/channel.h"
 #include "recycle/rpc/convert.h"
+#include "recycle/rpc/credentials.h"
 #include "recycle/rpc/numeric_address.h"
 #include "recycle/rpc/stream_session.h"
 #include "recycle/rpc/wire_values.h"
@@ -32,6 +35,7 @@ class SessionTable {
     if (entry == keys_.end() || sessions_.at(entry->second) != session) return std::nullopt;
     return entry->second;
   }
+  bool HasSaidHello(Session* session) const { return keys_.contains(session); }
   Session* Find(const Key& key) const {
     const auto entry = sessions_.find(key);
     return entry == sessions_.end() ? nullptr : entry->second;
@@ -57,7 +61,8 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
                                   private ExecutorSession::Owner,
                                   private AgentSession::Owner {
  public:
-  explicit Impl(Handlers handlers) : handlers_(std::move(handlers)) {}
+  Impl(const RpcSecurity& security, Handlers handlers)
+      : security_(security), handlers_(std::move(handlers)) {}
 
   ~Impl() override {
     {
@@ -71,10 +76,10 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
     RC_ASSIGN_OR_RETURN(const std::string any_port, JoinAddress(bind_address, 0));
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(any_port, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(any_port, ServerCredentials(security_), &port);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
-    builder.SetMaxSendMessageSize(kMaxControlMessageBytes);
+    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+    builder.SetMaxSendMessageSize(kMaxReplyBytes);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
@@ -116,21 +121,28 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
     return traffic_;
   }
 
+  Refusals refusals() const {
+    const std::lock_guard lock(table_mutex_);
+    return refusals_;
+  }
+
  private:
   // --- v1::Control::CallbackService
   grpc::ServerBidiReactor<v1::ExecutorMessage, v1::CoordinatorMessage>* Executor(
-      grpc::CallbackServerContext* /*context*/) override {
-    return new ExecutorSession(this);
+      grpc::CallbackServerContext* context) override {
+    return Open<v1::ExecutorMessage, v1::CoordinatorMessage>("Executor", *context);
   }
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::AgentReply>* Agent(
-      grpc::CallbackServerContext* /*context*/) override {
-    return new AgentSession(this);
+      grpc::CallbackServerContext* context) override {
+    return Open<v1::AgentMessage, v1::AgentReply>("Agent", *context);
   }
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context,
                                    const v1::StatusRequest* /*request*/,
                                    v1::StatusReply* reply) override {
+    const grpc::Status may = MayCall("Status", *context);
+    if (!may.ok()) return Answer(context, may);
     {
       const std::lock_guard lock(delivery_mutex_);
       if (handlers_.status_json) reply->set_json(handlers_.status_json());
@@ -141,6 +153,8 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
   grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context,
                                  const v1::StopWish* /*request*/,
                                  v1::StopReply* /*reply*/) override {
+    const grpc::Status may = MayCall("Stop", *context);
+    if (!may.ok()) return Answer(context, may);
     {
       const std::lock_guard lock(delivery_mutex_);
       if (handlers_.on_stop_wanted) handlers_.on_stop_wanted();
@@ -151,6 +165,8 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
                                   const v1::DrainWish* request,
                                   v1::DrainReply* /*reply*/) override {
+    const grpc::Status may = MayCall("Drain", *context);
+    if (!may.ok()) return Answer(context, may);
     const auto worker = ReadWorker("worker", request->has_worker(), request->worker());
     if (!worker.ok()) {
       return Answer(context, grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
@@ -163,6 +179,40 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
     return Answer(context);
   }
 
+  // May whoever calls? Whoever may not is counted.
+  grpc::Status MayCall(const char* call, const grpc::CallbackServerContext& context) {
+    grpc::Status may = CheckToken(security_, context);
+    if (may.ok()) return may;
+    const std::lock_guard lock(table_mutex_);
+    Refuse(fmt::format("{} from {}: {}", call, context.peer(), may.error_message()));
+    return may;
+  }
+
+  template <typename Request, typename Reply>
+  grpc::ServerBidiReactor<Request, Reply>* Open(const char* call,
+                                                const grpc::CallbackServerContext& context) {
+    grpc::Status may = MayCall(call, context);
+    if (may.ok()) may = IsNew(call, context);
+    if (!may.ok()) return new RefusedSession<Request, Reply>(may);
+    return new StreamSession<Request, Reply>(this);
+  }
+
+  // Has no stream of its name been there before?
+  grpc::Status IsNew(const char* call, const grpc::CallbackServerContext& context) {
+    const std::string name = StreamName(context);
+    const std::lock_guard lock(table_mutex_);
+    if (!name.empty() && stream_names_.insert(name).second) return grpc::Status::OK;
+    const char* const why = "the stream has no name of its own";
+    Refuse(fmt::format("{} from {}: {}", call, context.peer(), why));
+    return {grpc::StatusCode::UNAUTHENTICATED, why};
+  }
+
+  // table_mutex_ is held.
+  void Refuse(std::string what) {
+    ++refusals_.count;
+    refusals_.last = std::move(what);
+  }
+
   static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
                                           const grpc::Status& status = grpc::Status::OK) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -172,22 +222,24 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
 
   // --- sessions. Delivery is locked from the look-up on, so that the end of a replaced stream, or
   // what it still says, can never be handed out after the Hello of the new one.
-  bool OnSessionMessage(ExecutorSession* session, const v1::ExecutorMessage& request) override {
+  bool OnSessionMessage(ExecutorSession* session, const v1::ExecutorMessage& request,
+                        bool in_turn) override {
     const auto message = FromProto(request);
     const auto* hello = message.ok() ? std::get_if<Hello>(&*message) : nullptr;
     const std::lock_guard delivery(delivery_mutex_);
-    const auto worker = Admit(executors_, session, request, message.status(),
+    const auto worker = Admit(executors_, session, request, Readable(message.status(), in_turn),
                               hello == nullptr ? std::optional<WorkerId>() : hello->worker);
     if (!worker) return false;
     if (handlers_.on_executor_message) handlers_.on_executor_message(*worker, *message);
     return true;
   }
 
-  bool OnSessionMessage(AgentSession* session, const v1::AgentMessage& request) override {
+  bool OnSessionMessage(AgentSession* session, const v1::AgentMessage& request,
+                        bool in_turn) override {
     const auto message = FromProto(request);
     const auto* hello = message.ok() ? std::get_if<AgentHello>(&*message) : nullptr;
     const std::lock_guard delivery(delivery_mutex_);
-    const auto agent = Admit(agents_, session, request, message.status(),
+    const auto agent = Admit(agents_, session, request, Readable(message.status(), in_turn),
                              hello == nullptr ? std::optional<int>() : hello->agent);
     if (!agent) return false;
     if (handlers_.on_agent_message) handlers_.on_agent_message(*agent, *message);
@@ -206,6 +258,10 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
     if (agent && handlers_.on_agent_closed) handlers_.on_agent_closed(*agent);
   }
 
+  static recycle::Status Readable(const recycle::Status& parsed, bool in_turn) {
+    return in_turn ? parsed : absl::InvalidArgumentError("control message: it comes out of turn");
+  }
+
   // Whose message this is; nothing if the stream must end. `hello`: whom the message introduces.
   template <typename Key, typename Session, typename Request>
   std::optional<Key> Admit(SessionTable<Key, Session>& table, Session* session,
@@ -215,6 +271,7 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
     Record(traffic_.in, request);
     if (!readable.ok()) {
       LogWarning("control stream ended: {}", std::string(readable.message()));
+      Refuse(std::string(readable.message()));
       return std::nullopt;
     }
     if (hello) {
@@ -225,8 +282,10 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
       return hello;
     }
     const auto key = table.KeyOf(session);
-    if (!key)
+    if (!key) {
       LogWarning("control stream ended: {} of a stranger or an old stream", KindName(request));
+      if (!table.HasSaidHello(session)) Refuse(KindName(request) + " of a stranger");
+    }
     return key;
   }
 
@@ -251,12 +310,15 @@ class ControlServer::Impl final : public v1::Control::CallbackService,
     count.bytes += static_cast<std::int64_t>(message.ByteSizeLong());
   }
 
+  const RpcSecurity security_;
   std::mutex delivery_mutex_;  // before table_mutex_; held while a handler runs
   Handlers handlers_;
   mutable std::mutex table_mutex_;  // never held while a handler runs
   SessionTable<WorkerId, ExecutorSession> executors_;
   SessionTable<int, AgentSession> agents_;
+  std::set<std::string> stream_names_;  // ever
   Traffic traffic_;
+  Refusals refusals_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;  // last: destroyed first, and with it every session
 };
@@ -265,8 +327,9 @@ ControlServer::ControlServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 ControlServer::~ControlServer() = default;
 
 StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& bind_address,
+                                                              const RpcSecurity& security,
                                                               Handlers handlers) {
-  auto impl = std::make_unique<Impl>(std::move(handlers));
+  auto impl = std::make_unique<Impl>(security, std::move(handlers));
   RC_RETURN_IF_ERROR(impl->Listen(bind_address));
   return std::unique_ptr<ControlServer>(new ControlServer(std::move(impl)));
 }
@@ -282,5 +345,7 @@ void ControlServer::Send(int agent, const StartExecutor& command) { impl_->Send(
 void ControlServer::Close(WorkerId worker) { impl_->Close(worker); }
 
 ControlServer::Traffic ControlServer::traffic() const { return impl_->traffic(); }
+
+ControlServer::Refusals ControlServer::refusals() const { return impl_->refusals(); }
 
 }  // namespace recycle

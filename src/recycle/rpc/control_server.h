@@ -2,13 +2,19 @@
 // unary calls of `recycle status` and of a stop request. It knows no rule: it hands every message
 // to a handler and sends what it is told to send.
 //
+// Every call has to show the job's token, if there is one; whoever does not is refused and counted,
+// and nothing of what it says is read or logged. A stream has a name of its own: one with a name
+// that has been there, a recording, is refused too.
+//
 // A stream belongs to the worker (or agent) that its first message, Hello, names. A second stream
 // of the same worker replaces the first one silently; everything the old one still says is dropped.
-// A message that does not parse or whose first one is no Hello ends the stream and is logged.
+// A message that does not parse, is larger than kMaxRequestBytes or comes out of turn, or whose
+// first one is no Hello, ends the stream and is logged.
 //
 //   ControlServer::Handlers handlers;
 //   handlers.on_executor_message = [&](WorkerId worker, ExecutorMessage message) { queue.Push(...);
-//   }; RC_ASSIGN_OR_RETURN(auto server, ControlServer::Start("127.0.0.1", std::move(handlers)));
+//   }; RC_ASSIGN_OR_RETURN(auto server, ControlServer::Start("127.0.0.1", security,
+//   std::move(handlers)));
 //   server->Send(worker, Ask{.nonce = 7});
 //
 // Thread-safe. Handlers run on gRPC's threads, one at a time over all streams, so that the order
@@ -26,6 +32,7 @@
 #include "recycle/base/ids.h"
 #include "recycle/base/status.h"
 #include "recycle/protocol/messages.h"
+#include "recycle/rpc/rpc_security.h"
 
 namespace recycle {
 
@@ -46,6 +53,7 @@ class ControlServer {
   // Listens on `bind_address` (numeric, IPv4 or IPv6) and nowhere else, on a port chosen by the
   // system. Errors: kInvalidArgument for a host name, kUnavailable if the address cannot be bound.
   static StatusOr<std::unique_ptr<ControlServer>> Start(const std::string& bind_address,
+                                                        const RpcSecurity& security,
                                                         Handlers handlers);
   // Ends all streams at once; no handler is called any more once it returns.
   ~ControlServer();
@@ -75,6 +83,13 @@ class ControlServer {
     std::map<std::string, Count> out;
   };
   Traffic traffic() const;
+
+  // Calls that were refused and streams that were ended for what they said.
+  struct Refusals {
+    std::int64_t count = 0;
+    std::string last;  // "Status from ipv4:192.0.2.7:41000: the token is not the one of this job"
+  };
+  Refusals refusals() const;
 
  private:
   class Impl;

@@ -225,14 +225,16 @@ StatusOr<ExecutorMessage> Read(const v1::Hello& proto) {
   RC_ASSIGN_OR_RETURN(const WorkerId worker,
                       ReadWorker("worker", proto.has_worker(), proto.worker()));
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
+  RC_RETURN_IF_ERROR(AtLeastZero("pid", proto.pid()));
   return Hello{
       .worker = worker, .pid = proto.pid(), .generation = generation, .version = proto.version()};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::Heartbeat& proto) {
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
+  RC_RETURN_IF_ERROR(AtLeastZero("peak_bytes", proto.peak_bytes()));
   return Heartbeat{
       .generation = generation, .version = proto.version(), .peak_bytes = proto.peak_bytes()};
 }
@@ -245,7 +247,7 @@ StatusOr<ExecutorMessage> Read(const v1::LinkBroken& proto) {
 
 StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   Ledger ledger{.generation = generation,
                 .version = proto.version(),
                 .holds_norm = proto.holds_norm(),
@@ -259,7 +261,7 @@ StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
   }
   RC_RETURN_IF_ERROR(CheckAscending("iterations", ledger.iterations));
   for (const std::int32_t iteration : ledger.undo) {
-    RC_RETURN_IF_ERROR(AtLeastZero("undo", iteration));
+    RC_RETURN_IF_ERROR(CheckIteration("undo", iteration));
   }
   return ledger;
 }
@@ -272,7 +274,7 @@ StatusOr<ExecutorMessage> Read(const v1::Resumed& proto) {
 StatusOr<ExecutorMessage> Read(const v1::IterationDone& proto) {
   IterationDone done;
   RC_ASSIGN_OR_RETURN(done.generation, ReadGeneration(proto.generation()));
-  RC_RETURN_IF_ERROR(AtLeastZero("iteration", proto.iteration()));
+  RC_RETURN_IF_ERROR(CheckIteration("iteration", proto.iteration()));
   done.iteration = proto.iteration();
   done.results.reserve(static_cast<std::size_t>(proto.results_size()));
   for (const v1::MicroBatchResult& entry : proto.results()) {
@@ -293,12 +295,14 @@ StatusOr<ExecutorMessage> Read(const v1::IterationDone& proto) {
 
 StatusOr<ExecutorMessage> Read(const v1::FaultReport& proto) {
   RC_RETURN_IF_ERROR(AtLeastZero("index", proto.index()));
+  RC_RETURN_IF_ERROR(CheckIteration("iteration", proto.iteration()));
   return FaultReport{
       .index = proto.index(), .fired = proto.fired(), .iteration = proto.iteration()};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::Finished& proto) {
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
+  RC_RETURN_IF_ERROR(AtLeastZero("link_bytes", proto.link_bytes()));
   return Finished{
       .version = proto.version(),
       .parameter_sha256 = {proto.parameter_sha256().begin(), proto.parameter_sha256().end()},
@@ -306,7 +310,7 @@ StatusOr<ExecutorMessage> Read(const v1::Finished& proto) {
 }
 
 StatusOr<ExecutorMessage> Read(const v1::CaughtUp& proto) {
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   RC_RETURN_IF_ERROR(AtLeastZero("bytes", proto.bytes()));
   RC_RETURN_IF_ERROR(AtLeastZero("microseconds", proto.microseconds()));
   return CaughtUp{.transfer = proto.transfer(),
@@ -316,18 +320,18 @@ StatusOr<ExecutorMessage> Read(const v1::CaughtUp& proto) {
 }
 
 StatusOr<ExecutorMessage> Read(const v1::StateHash& proto) {
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   return StateHash{.version = proto.version(), .hash = proto.hash()};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::Departing& proto) {
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   return Departing{.version = proto.version()};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::ShardWritten& proto) {
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   RC_RETURN_IF_ERROR(AtLeastZero("layer_begin", proto.layer_begin()));
   RC_RETURN_IF_ERROR(AtLeastZero("layer_end", proto.layer_end()));
   RC_RETURN_IF_ERROR(AtLeastZero("bytes", proto.bytes()));
@@ -343,7 +347,7 @@ StatusOr<ExecutorMessage> Read(const v1::ShardWritten& proto) {
 
 StatusOr<ExecutorMessage> Read(const v1::RestoreFailed& proto) {
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   return RestoreFailed{
       .generation = generation, .version = proto.version(), .error = proto.error()};
 }
@@ -360,7 +364,7 @@ StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
   }
   prepare.reason = proto.reason();
   if (proto.has_restore()) {
-    RC_RETURN_IF_ERROR(AtLeastZero("restore", proto.restore()));
+    RC_RETURN_IF_ERROR(CheckIteration("restore", proto.restore()));
     prepare.restore = proto.restore();
   }
   return prepare;
@@ -374,7 +378,7 @@ StatusOr<CoordinatorMessage> Read(const v1::Resume& proto) {
     resume.open.push_back(std::move(open));
   }
   RC_RETURN_IF_ERROR(CheckAscending("open", resume.open));
-  RC_RETURN_IF_ERROR(AtLeastZero("next_iteration", proto.next_iteration()));
+  RC_RETURN_IF_ERROR(CheckIteration("next_iteration", proto.next_iteration()));
   resume.next_iteration = proto.next_iteration();
   resume.repeat_validation = proto.repeat_validation();
   for (const v1::Listener& listener : proto.listeners()) {
@@ -399,18 +403,20 @@ StatusOr<CoordinatorMessage> Read(const v1::Transfer& proto) {
 }
 
 StatusOr<CoordinatorMessage> Read(const v1::Recorded& proto) {
-  RC_RETURN_IF_ERROR(AtLeastZero("iteration", proto.iteration()));
+  RC_RETURN_IF_ERROR(CheckIteration("iteration", proto.iteration()));
   return Recorded{.iteration = proto.iteration()};
 }
 
 StatusOr<AgentMessage> Read(const v1::AgentHello& proto) {
   RC_RETURN_IF_ERROR(AtLeastZero("agent", proto.agent()));
+  RC_RETURN_IF_ERROR(AtLeastZero("pid", proto.pid()));
   return AgentHello{.agent = proto.agent(), .pid = proto.pid()};
 }
 
 StatusOr<AgentMessage> Read(const v1::ExecutorExited& proto) {
   RC_ASSIGN_OR_RETURN(const WorkerId worker,
                       ReadWorker("worker", proto.has_worker(), proto.worker()));
+  RC_RETURN_IF_ERROR(AtLeastZero("pid", proto.pid()));
   return ExecutorExited{.worker = worker, .pid = proto.pid(), .wait_status = proto.wait_status()};
 }
 

@@ -13,6 +13,7 @@
 
 #include "etcd/etcd_store.grpc.pb.h"
 #include "recycle/rpc/channel.h"
+#include "recycle/rpc/credentials.h"
 #include "recycle/rpc/numeric_address.h"
 
 namespace recycle {
@@ -43,13 +44,12 @@ bool IsTransient(const grpc::Status& status) {
 
 // A channel to one endpoint.
 struct Connection {
-  explicit Connection(const std::string& target) {
+  Connection(const std::string& target, const std::optional<TlsTexts>& tls) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    const auto channel =
-        grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+    const auto channel = grpc::CreateCustomChannel(target, ClientCredentials(tls), arguments);
     kv = etcd::KV::NewStub(channel);
     lease = etcd::Lease::NewStub(channel);
     watch = etcd::Watch::NewStub(channel);
@@ -63,8 +63,12 @@ struct Connection {
 
 class EtcdStore::Impl {
  public:
-  Impl(const std::string& endpoints, std::vector<std::string> targets, std::string prefix)
-      : endpoints_(endpoints), prefix_(std::move(prefix)), targets_(std::move(targets)) {}
+  Impl(const std::string& endpoints, std::vector<std::string> targets, std::string prefix,
+       const std::optional<TlsTexts>& tls)
+      : endpoints_(endpoints),
+        prefix_(std::move(prefix)),
+        targets_(std::move(targets)),
+        tls_(tls) {}
 
   std::string KeyOf(const std::string& key) const { return prefix_ + key; }
 
@@ -87,7 +91,7 @@ class EtcdStore::Impl {
   std::shared_ptr<Connection> Current() {
     const std::lock_guard lock(mutex_);
     if (connection_ == nullptr) {
-      connection_ = std::make_shared<Connection>(targets_[next_target_ % targets_.size()]);
+      connection_ = std::make_shared<Connection>(targets_[next_target_ % targets_.size()], tls_);
     }
     return connection_;
   }
@@ -210,6 +214,7 @@ class EtcdStore::Impl {
   const std::string endpoints_;
   const std::string prefix_;
   const std::vector<std::string> targets_;
+  const std::optional<TlsTexts> tls_;
   std::mutex mutex_;
   std::shared_ptr<Connection> connection_;
   std::size_t next_target_ = 0;
@@ -219,10 +224,11 @@ EtcdStore::EtcdStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 EtcdStore::~EtcdStore() = default;
 
 StatusOr<std::unique_ptr<EtcdStore>> EtcdStore::Open(const std::string& endpoints,
-                                                     const std::string& job) {
+                                                     const std::string& job,
+                                                     const std::optional<TlsTexts>& tls) {
   RC_ASSIGN_OR_RETURN(std::vector<std::string> targets, TargetsOf(endpoints));
-  return std::unique_ptr<EtcdStore>(
-      new EtcdStore(std::make_unique<Impl>(endpoints, std::move(targets), "recycle/" + job + "/")));
+  return std::unique_ptr<EtcdStore>(new EtcdStore(
+      std::make_unique<Impl>(endpoints, std::move(targets), "recycle/" + job + "/", tls)));
 }
 
 StatusOr<std::optional<Store::Entry>> EtcdStore::Get(const std::string& key) {

@@ -1,6 +1,7 @@
 // The Store of a cluster: etcd 3.4 or later over gRPC.
 //
-//   RC_ASSIGN_OR_RETURN(auto store, EtcdStore::Open("127.0.0.1:2379,127.0.0.1:22379", "job 7"));
+//   RC_ASSIGN_OR_RETURN(auto store, EtcdStore::Open("127.0.0.1:2379,127.0.0.1:22379", "job 7",
+//   tls));
 //
 // Every call is tried again, at whichever endpoint answers, until kPatience is over: an etcd that
 // elects a leader of its own meanwhile is not noticed. A write that failed may have been made, and
@@ -16,6 +17,7 @@
 #include <string>
 
 #include "recycle/base/status.h"
+#include "recycle/rpc/rpc_security.h"
 #include "recycle/store/store.h"
 
 namespace recycle {
@@ -25,10 +27,12 @@ class EtcdStore : public Store {
   static constexpr std::chrono::milliseconds kPatience{2000};
 
   // `endpoints`: numeric addresses with ports, separated by commas. `job`: names the job, so that
-  // several can share a cluster. Connects with the first call. Error: kInvalidArgument for an
-  // endpoint of another form.
+  // several can share a cluster. `tls`: absent for an etcd in the clear; its certificate is for an
+  // etcd that asks its clients for one. Connects with the first call. Error: kInvalidArgument for
+  // an endpoint of another form.
   static StatusOr<std::unique_ptr<EtcdStore>> Open(const std::string& endpoints,
-                                                   const std::string& job);
+                                                   const std::string& job,
+                                                   const std::optional<TlsTexts>& tls);
   ~EtcdStore() override;
 
   // Errors of all: kUnavailable if no endpoint answers.

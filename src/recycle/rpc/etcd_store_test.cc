@@ -42,7 +42,7 @@ class StoreContract : public ::testing::TestWithParam<std::string> {
 
   std::unique_ptr<Store> Open() const {
     if (server_ == nullptr) return SqliteStore::Open(folder_ / "store.sqlite").value();
-    return EtcdStore::Open(server_->endpoint(), "job").value();
+    return EtcdStore::Open(server_->endpoint(), "job", std::nullopt).value();
   }
 
   std::filesystem::path folder_;
@@ -125,10 +125,11 @@ TEST_P(StoreContract, WhoCampaignsLeadsWhenTheLeadersLeaseIsOver) {
 }
 
 TEST(EtcdStore, EndpointsAreNumericAndErrorsNameThem) {
-  EXPECT_EQ(EtcdStore::Open("localhost:2379", "job").status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(EtcdStore::Open("", "job").status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(EtcdStore::Open("localhost:2379", "job", std::nullopt).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(EtcdStore::Open("", "job", std::nullopt).status().code(), StatusCode::kInvalidArgument);
   const std::string nobody = fmt::format("127.0.0.1:{}", FreePort());
-  const Status status = EtcdStore::Open(nobody, "job").value()->Get("x").status();
+  const Status status = EtcdStore::Open(nobody, "job", std::nullopt).value()->Get("x").status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr(nobody));
 }
@@ -141,7 +142,7 @@ class EtcdOutage : public ::testing::Test {
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
     server_ = std::make_unique<EtcdServer>(folder_);
-    store_ = EtcdStore::Open(server_->endpoint(), "job").value();
+    store_ = EtcdStore::Open(server_->endpoint(), "job", std::nullopt).value();
     ASSERT_TRUE(store_->Get("up").ok());
   }
   void TearDown() override {

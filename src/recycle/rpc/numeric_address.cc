@@ -45,4 +45,23 @@ StatusOr<std::string> GrpcTarget(const std::string& address) {
       address));
 }
 
+bool IsLoopback(const std::string& host) {
+  in_addr ipv4;
+  if (inet_pton(AF_INET, host.c_str(), &ipv4) == 1) return (ntohl(ipv4.s_addr) >> 24) == 127;
+  in6_addr ipv6;
+  return inet_pton(AF_INET6, host.c_str(), &ipv6) == 1 && IN6_IS_ADDR_LOOPBACK(&ipv6);
+}
+
+Status CheckListenAddress(const std::string& host) {
+  in_addr ipv4;
+  in6_addr ipv6;
+  const bool is_ipv4 = inet_pton(AF_INET, host.c_str(), &ipv4) == 1;
+  const bool is_ipv6 = inet_pton(AF_INET6, host.c_str(), &ipv6) == 1;
+  const bool is_any =
+      is_ipv4 ? ipv4.s_addr == htonl(INADDR_ANY) : is_ipv6 && IN6_IS_ADDR_UNSPECIFIED(&ipv6);
+  if ((is_ipv4 || is_ipv6) && !is_any) return OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("'{}' is not one numeric address of a machine, e.g. 127.0.0.1", host));
+}
+
 }  // namespace recycle

@@ -18,6 +18,13 @@ StatusOr<std::string> JoinAddress(const std::string& host, int port);
 // without a resolver. Error: kInvalidArgument for any other form.
 StatusOr<std::string> GrpcTarget(const std::string& address);
 
+// Can only this machine reach what listens on the numeric address `host`? 127.0.0.0/8 and ::1.
+bool IsLoopback(const std::string& host);
+
+// OK for a numeric address that a process can listen on and others can connect to: not 0.0.0.0, not
+// ::, which are every address. Error: kInvalidArgument.
+Status CheckListenAddress(const std::string& host);
+
 }  // namespace recycle
 
 #endif  // RECYCLE_RPC_NUMERIC_ADDRESS_H_

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "recycle/rpc/channel.h"
+#include "recycle/rpc/credentials.h"
 #include "recycle/rpc/wire_values.h"
 #include "recycle_control.grpc.pb.h"
 
@@ -13,36 +14,41 @@ namespace {
 
 // Calls one of the unary methods; connecting and answering may take `timeout` each.
 template <typename Call>
-Status CallOnce(const std::string& address, Duration timeout, const Call& call) {
-  RC_ASSIGN_OR_RETURN(const auto channel, ConnectChannel(address, timeout));
+Status CallOnce(const std::string& address, const RpcSecurity& security, Duration timeout,
+                const Call& call) {
+  RC_ASSIGN_OR_RETURN(const auto channel, ConnectChannel(address, security, timeout));
   grpc::ClientContext context;
+  ShowToken(security, context);
   context.set_deadline(DeadlineAfter(timeout));
   const grpc::Status status = call(*v1::Control::NewStub(channel), context);
-  if (status.ok()) return OkStatus();
-  return absl::UnavailableError(
-      fmt::format("the coordinator at {} gives no answer: {}", address, status.error_message()));
+  const bool refused = status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+  return StatusOf(status, fmt::format("the coordinator at {} {}", address,
+                                      refused ? "refuses the call" : "gives no answer"));
 }
 
 }  // namespace
 
-StatusOr<std::string> FetchStatus(const std::string& address, Duration timeout) {
+StatusOr<std::string> FetchStatus(const std::string& address, const RpcSecurity& security,
+                                  Duration timeout) {
   v1::StatusReply reply;
-  RC_RETURN_IF_ERROR(
-      CallOnce(address, timeout, [&](v1::Control::Stub& stub, grpc::ClientContext& context) {
-        return stub.Status(&context, v1::StatusRequest(), &reply);
-      }));
+  RC_RETURN_IF_ERROR(CallOnce(address, security, timeout,
+                              [&](v1::Control::Stub& stub, grpc::ClientContext& context) {
+                                return stub.Status(&context, v1::StatusRequest(), &reply);
+                              }));
   return reply.json();
 }
 
-Status RequestStop(const std::string& address, Duration timeout) {
-  return CallOnce(address, timeout, [](v1::Control::Stub& stub, grpc::ClientContext& context) {
-    v1::StopReply reply;
-    return stub.Stop(&context, v1::StopWish(), &reply);
-  });
+Status RequestStop(const std::string& address, const RpcSecurity& security, Duration timeout) {
+  return CallOnce(address, security, timeout,
+                  [](v1::Control::Stub& stub, grpc::ClientContext& context) {
+                    v1::StopReply reply;
+                    return stub.Stop(&context, v1::StopWish(), &reply);
+                  });
 }
 
-Status RequestDrain(const std::string& address, WorkerId worker, Duration timeout) {
-  return CallOnce(address, timeout,
+Status RequestDrain(const std::string& address, const RpcSecurity& security, WorkerId worker,
+                    Duration timeout) {
+  return CallOnce(address, security, timeout,
                   [worker](v1::Control::Stub& stub, grpc::ClientContext& context) {
                     v1::DrainWish wish;
                     *wish.mutable_worker() = ToProto(worker);

@@ -1,5 +1,6 @@
 #include "recycle/rpc/wire_values.h"
 
+#include <limits>
 #include <utility>
 
 #include "recycle/plan/plan_json.h"
@@ -26,6 +27,15 @@ v1::Progress::Last ToProto(Progress last) {
       return v1::Progress::LAST_WEIGHT;
   }
   return v1::Progress::LAST_UNSPECIFIED;
+}
+
+// A job has that many at most.
+constexpr std::int32_t kMostIterations = std::numeric_limits<std::int32_t>::max() - 1000;
+constexpr std::int64_t kMostGenerations = std::int64_t{1} << 60;
+
+Status TooMuch(std::string_view field, std::int64_t value, std::int64_t most) {
+  return absl::InvalidArgumentError(
+      fmt::format("control message: {} is {}; it must be at most {}", field, value, most));
 }
 
 Status Unknown(std::string_view field, int value) {
@@ -148,8 +158,14 @@ Status AtLeastZero(std::string_view field, std::int64_t value) {
       fmt::format("control message: {} is {}; it must be at least 0", field, value));
 }
 
+Status CheckIteration(std::string_view field, std::int32_t value) {
+  RC_RETURN_IF_ERROR(AtLeastZero(field, value));
+  return value <= kMostIterations ? OkStatus() : TooMuch(field, value, kMostIterations);
+}
+
 StatusOr<Generation> ReadGeneration(std::int64_t value) {
   RC_RETURN_IF_ERROR(AtLeastZero("generation", value));
+  if (value > kMostGenerations) return TooMuch("generation", value, kMostGenerations);
   return Generation(value);
 }
 
@@ -184,7 +200,7 @@ Endpoints ReadEndpoints(const v1::Endpoints& proto) {
 
 StatusOr<IterationLedger> ReadIterationLedger(const v1::IterationLedger& proto) {
   IterationLedger ledger;
-  RC_RETURN_IF_ERROR(AtLeastZero("iteration", proto.iteration()));
+  RC_RETURN_IF_ERROR(CheckIteration("iteration", proto.iteration()));
   ledger.iteration = proto.iteration();
   for (const v1::Progress& entry : proto.progress()) {
     RC_ASSIGN_OR_RETURN(const MicroBatch micro_batch, ReadMicroBatch(entry.micro_batch()));
@@ -203,7 +219,7 @@ StatusOr<IterationLedger> ReadIterationLedger(const v1::IterationLedger& proto) 
 
 StatusOr<OpenIteration> ReadOpenIteration(const v1::OpenIteration& proto) {
   OpenIteration open;
-  RC_RETURN_IF_ERROR(AtLeastZero("iteration", proto.iteration()));
+  RC_RETURN_IF_ERROR(CheckIteration("iteration", proto.iteration()));
   open.iteration = proto.iteration();
   RC_ASSIGN_OR_RETURN(open.rest, ReadPlan(proto.rest_json()));
   for (const v1::Resend& entry : proto.resends()) {

@@ -30,6 +30,8 @@ v1::IterationLedger ToProto(const IterationLedger& ledger);
 v1::OpenIteration ToProto(const OpenIteration& open);
 
 Status AtLeastZero(std::string_view field, std::int64_t value);
+// From 0, and so far from the end of the numbers that whoever counts on does not get there.
+Status CheckIteration(std::string_view field, std::int32_t value);
 StatusOr<Generation> ReadGeneration(std::int64_t value);
 // `present`: whether the message has the field at all.
 StatusOr<WorkerId> ReadWorker(std::string_view field, bool present, const v1::Worker& proto);
