@@ -39,13 +39,13 @@ std::string ConfigText(const JobOptions& o) {
       "train: {{iterations: {}, seed: 1234}}\n"
       "optimizer: {{lr: 1.0e-3, warmup: 3}}\n"
       "schedule: {{method: {}}}\n"
-      "resilience: {{failure_timeout_ms: {}}}\n"
+      "resilience: {{failure_timeout_ms: {}, snapshot_every: {}}}\n"
       "checkpoint: {{every: {}, keep: {}}}\n"
       "launch: {{agents: {}, grace_s: 20}}\n"
       "log: {{samples: true, trace: true}}\n",
       o.layers, o.hidden, o.sequence, o.dropout, o.tied ? "true" : "false", o.data, o.pipeline,
       o.micro_batch_size, o.micro_batches, o.iterations, o.method, o.failure_timeout_ms,
-      o.checkpoint_every, o.checkpoint_keep, o.agents);
+      o.snapshot_every, o.checkpoint_every, o.checkpoint_keep, o.agents);
   text += "inject:\n";
   for (const std::string& fault : o.inject) text += "  - \"" + fault + "\"\n";
   if (o.inject.empty()) text += "  []\n";
@@ -154,6 +154,11 @@ bool Job::AwaitIteration(int iteration) const {
     const std::vector<nlohmann::json> lines = Lines("metrics.jsonl");
     return !lines.empty() && lines.back().at("iteration") >= iteration;
   });
+}
+
+bool Job::AwaitOutput(const std::string& text) const {
+  return Eventually(std::chrono::seconds(60),
+                    [&] { return Output().find(text) != std::string::npos; });
 }
 
 std::vector<double> Job::Column(const std::string& key) const {

@@ -37,6 +37,7 @@ struct JobOptions {
   int failure_timeout_ms = 2000;
   int checkpoint_every = 0;
   int checkpoint_keep = 2;
+  int snapshot_every = 0;
   std::string method = "adaptive";
   std::string command = "train";  // of `recycle`, or another one that takes a job
   std::vector<std::string> inject = {};
@@ -78,7 +79,8 @@ class Job {
   // Waits until `count` events of this name are there; false if the job ends or time is up first.
   bool AwaitEvents(const std::string& name, std::size_t count) const;
   bool AwaitIteration(int iteration) const;  // a line in metrics.jsonl
-  std::vector<double> Losses() const;        // by iteration
+  bool AwaitOutput(const std::string& text) const;
+  std::vector<double> Losses() const;  // by iteration
   std::vector<double> GradientNorms() const;
   std::map<std::string, pid_t> WorkerPids() const;  // worker_joined
   // Executed actions in order of their start: trace.json's complete events.

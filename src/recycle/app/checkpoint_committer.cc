@@ -98,10 +98,10 @@ void CheckpointCommitter::GiveUpBefore(int iteration) {
   }
 }
 
-void CheckpointCommitter::StartOver(int iteration) {
+void CheckpointCommitter::StartOver(int iteration, bool is_complete) {
   pending_.clear();
   losses_.erase(losses_.upper_bound(iteration), losses_.end());
-  newest_ = iteration;
+  if (is_complete) newest_ = iteration;
 }
 
 void CheckpointCommitter::Wait() {

@@ -62,9 +62,9 @@ class CheckpointCommitter {
   // `iteration` (from 1) is done, with this loss.
   void OnIteration(int iteration, double loss);
 
-  // The job has gone back to `iteration`, whose checkpoint is there: whatever came of later ones is
-  // void.
-  void StartOver(int iteration);
+  // The job has gone back to `iteration`: whatever came of later ones is void. `is_complete`: to
+  // its checkpoint.
+  void StartOver(int iteration, bool is_complete);
 
   // Waits for the commits that have begun.
   void Wait();

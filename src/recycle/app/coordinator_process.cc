@@ -382,6 +382,7 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const ChooseCheckpoint& question) { Choose(question); },
           [this](const StartWorker& start) { Start(start); },
           [this](const AnnounceRestored& restored) { GoOnFrom(restored); },
+          [this](const AnnounceSnapshot& snapshot) { recorder_.OnSnapshot(snapshot); },
           [this](const EndJob& end) { end_ = end; },
       },
       effect);
@@ -448,8 +449,8 @@ void CoordinatorProcess::Start(const StartWorker& start) {
 }
 
 void CoordinatorProcess::GoOnFrom(const AnnounceRestored& restored) {
-  checkpoints_.NoteLoaded(restored.version);
-  if (committer_) committer_->StartOver(restored.version);
+  if (!restored.from_memory) checkpoints_.NoteLoaded(restored.version);
+  if (committer_) committer_->StartOver(restored.version, /*is_complete=*/!restored.from_memory);
   recorder_.OnRestored(restored);
 }
 

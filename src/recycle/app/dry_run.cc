@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "recycle/app/job_conversion.h"
 #include "recycle/app/plan_figures.h"
+#include "recycle/app/snapshot_budget.h"
 #include "recycle/plan/pictures.h"
 #include "recycle/plan/plan_json.h"
 #include "recycle/plan/validate.h"
@@ -26,7 +28,10 @@ struct WorkerMemory {
   double activation_bytes = 0;  // peak while the plan runs
   double log_bytes = 0;         // of an iteration's boundary log, what stays in memory
   double save_bytes = 0;        // the copy of its share that goes into a checkpoint
-  double total() const { return state_bytes + activation_bytes + log_bytes + save_bytes; }
+  double snapshot_bytes = 0;    // of its own stage and of those it holds
+  double total() const {
+    return state_bytes + activation_bytes + log_bytes + save_bytes + snapshot_bytes;
+  }
 };
 
 // What a worker sends in an iteration, and keeps until all are past it; beyond
@@ -61,6 +66,8 @@ StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, con
   Plan sized = plan;  // a plan file may have been written with other costs; sizes are the job's
   sized.costs = request.costs;
   const std::vector<double> peaks = PeakMemory(sized);
+  std::map<WorkerId, double> snapshots =
+      SnapshotBytes(config, LiveWorkers(plan.parallel, plan.failed), request.costs);
   std::vector<WorkerMemory> memory;
   for (std::size_t w = 0; w < plan.workers.size(); ++w) {
     const WorkerId worker = plan.workers[w].worker;
@@ -69,7 +76,7 @@ StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, con
     memory.push_back(
         {worker, layers[stage], costs.parameter_bytes, costs.state_bytes, peaks[w],
          LogBytes(plan.workers[w], sized, static_cast<double>(config.resilience.log_bytes)),
-         SaveBytes(config, plan, worker.stage, costs.state_bytes)});
+         SaveBytes(config, plan, worker.stage, costs.state_bytes), snapshots[worker]});
   }
   return memory;
 }
@@ -85,32 +92,39 @@ int NumLayers(const std::vector<WorkerMemory>& memory) {
   return most;
 }
 
-std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes) {
-  std::string text =
-      fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>8} {:>10}\n", "worker", "layers",
-                  "parameters MB", "state MB", "activations MB", "log MB", "save MB", "total MB");
+std::string SnapshotText(int every) {
+  return every == 0 ? "never made" : fmt::format("twice each, made every {} iterations", every);
+}
+
+std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes,
+                   int every) {
+  std::string text = fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>8} {:>12} {:>10}\n",
+                                 "worker", "layers", "parameters MB", "state MB", "activations MB",
+                                 "log MB", "save MB", "snapshots MB", "total MB");
   double sum = 0;
   for (const WorkerMemory& worker : memory) {
-    text += fmt::format("{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>8.1f} {:>8.1f} {:>10.1f}\n",
-                        ToString(worker.worker), LayersText(worker.layers),
-                        worker.parameter_bytes / kMega, worker.state_bytes / kMega,
-                        worker.activation_bytes / kMega, worker.log_bytes / kMega,
-                        worker.save_bytes / kMega, worker.total() / kMega);
+    text += fmt::format(
+        "{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>8.1f} {:>8.1f} {:>12.1f} {:>10.1f}\n",
+        ToString(worker.worker), LayersText(worker.layers), worker.parameter_bytes / kMega,
+        worker.state_bytes / kMega, worker.activation_bytes / kMega, worker.log_bytes / kMega,
+        worker.save_bytes / kMega, worker.snapshot_bytes / kMega, worker.total() / kMega);
     sum += worker.total();
   }
   text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n",
                       sum / kMega, device_bytes / kMega);
   text += fmt::format(
       "layers: 0 is the embedding, {} the head; state: parameters with the optimizer's moments; "
-      "log: what\nit sent, kept in case a peer dies; save: its copy for a checkpoint\n\n",
-      NumLayers(memory) - 1);
+      "log: what\nit sent, kept in case a peer dies; save: its copy for a checkpoint; snapshots: "
+      "its stage's state and\nthat of a stage it holds, {}\n\n",
+      NumLayers(memory) - 1, SnapshotText(every));
   std::size_t num_actions = 0;
   for (const WorkerSchedule& worker : plan.workers) num_actions += worker.actions.size();
   if (num_actions <= kMostActionsShown) text += PlanToGrid(plan) + "\n";
   return text + FiguresAsText(plan);
 }
 
-std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes) {
+std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes,
+                   int every) {
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
   for (const WorkerMemory& worker : memory) {
     workers.push_back({{"worker", ToString(worker.worker)},
@@ -120,10 +134,12 @@ std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, do
                        {"activation_bytes", worker.activation_bytes},
                        {"log_bytes", worker.log_bytes},
                        {"save_bytes", worker.save_bytes},
+                       {"snapshot_bytes", worker.snapshot_bytes},
                        {"total_bytes", worker.total()}});
   }
   const nlohmann::ordered_json report = {{"workers", workers},
                                          {"device_bytes", device_bytes},
+                                         {"snapshot_every", every},
                                          {"plan", nlohmann::ordered_json::parse(PlanToJson(plan))}};
   return report.dump() + "\n";
 }
@@ -184,7 +200,9 @@ StatusOr<Plan> FirstPlan(const JobConfig& config) {
 StatusOr<std::string> DryRunReport(const JobConfig& config, const Plan& plan, bool json) {
   RC_ASSIGN_OR_RETURN(const std::vector<WorkerMemory> memory, MemoryPerWorker(config, plan));
   const double device_bytes = WorkerMemoryBytes(config);
-  return json ? AsJson(memory, plan, device_bytes) : AsText(memory, plan, device_bytes);
+  const int every = SnapshotEvery(config);
+  return json ? AsJson(memory, plan, device_bytes, every)
+              : AsText(memory, plan, device_bytes, every);
 }
 
 }  // namespace recycle

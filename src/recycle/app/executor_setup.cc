@@ -15,6 +15,7 @@
 #include "recycle/app/event_writer.h"
 #include "recycle/app/job_conversion.h"
 #include "recycle/app/report_error.h"
+#include "recycle/app/snapshot_budget.h"
 #include "recycle/base/file.h"
 
 namespace recycle {
@@ -81,6 +82,7 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.log_bytes = config.resilience.log_bytes;
   options.log_folder = folder.root();
   options.copy_bytes_per_second = config.resilience.copy_mb_per_s.value_or(0) * 1e6;
+  options.snapshot_every = SnapshotEvery(config);
   options.checkpoint_every = config.checkpoint.every;
   options.checkpoint_folder = folder.Checkpoints();
   if (config.log.trace) options.trace_file = folder.TracePart(worker);

@@ -128,10 +128,17 @@ class Mutator {
 class Life {
  public:
   Life()
-      : core_({.parallel = kJobShape, .micro_batches = 2, .iterations = 1000},
-              PlanMaker(kJobShape, 2), OrderByMicroBatch, {"w"}) {
+      : core_(Options(), PlanMaker(kJobShape, 2), OrderByMicroBatch, {"w"}) {
     Do(TimePassed{});
     for (const WorkerId worker : LiveWorkers(kJobShape, {})) Tell(worker, Hello{worker, 7, {}, 0});
+  }
+
+  static CoordinatorOptions Options() {
+    CoordinatorOptions options;
+    options.parallel = kJobShape;
+    options.micro_batches = 2;
+    options.iterations = 1000;
+    return options;
   }
 
   bool over() const { return over_; }

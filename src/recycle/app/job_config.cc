@@ -205,6 +205,16 @@ Status CheckShapes(const JobConfig& config) {
   return OkStatus();
 }
 
+Status CheckSnapshots(const JobConfig& config) {
+  const std::optional<int>& every = config.resilience.snapshot_every;
+  if (config.parallel.pipeline == 1 && every.value_or(0) > 0) {
+    return BrokenRule("resilience.snapshot_every", *every,
+                      "0 when parallel.pipeline is 1, for no worker of another stage can hold them",
+                      0);
+  }
+  return OkStatus();
+}
+
 Status CheckTraining(const JobConfig& config) {
   if (config.optimizer.min_lr > config.optimizer.lr) {
     return BrokenRule("optimizer.min_lr", config.optimizer.min_lr,
@@ -224,6 +234,7 @@ Status CheckJobConfig(const JobConfig& config) {
   RC_RETURN_IF_ERROR(CheckShapes(config));
   RC_RETURN_IF_ERROR(CheckTraining(config));
   RC_RETURN_IF_ERROR(CheckSecurityKeys(config));
+  RC_RETURN_IF_ERROR(CheckSnapshots(config));
   for (const Fault& fault : config.inject) {
     const Status status = CheckFault(fault, config.parallel.data, config.parallel.pipeline,
                                      config.launch.agents, config.train.iterations);

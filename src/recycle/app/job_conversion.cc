@@ -5,13 +5,10 @@
 #include <chrono>
 
 #include "recycle/app/memory_cap.h"
+#include "recycle/app/snapshot_budget.h"
 
 namespace recycle {
 namespace {
-
-// One core of a server in fp32. Durations computed from shapes only have to be right relative to
-// one another; this makes them the right size too.
-constexpr double kFlopsPerSecond = 2.0e10;
 
 // A method that only knows whole jobs cannot re-route.
 bool NeedsEveryWorker(Method method) {
@@ -47,6 +44,8 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
   options.iterations = config.train.iterations;
   options.tied = config.model.tied;
   options.checkpoints = config.checkpoint.every > 0;
+  options.snapshots = SnapshotEvery(config) > 0;
+  options.hosts = config.launch.agents;
   options.failure_timeout = std::chrono::milliseconds(config.resilience.failure_timeout_ms);
   options.join_timeout = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(config.launch.join_timeout_s));
@@ -66,8 +65,9 @@ StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<W
   if (!failed.empty()) request.effort = Effort::kOnline;
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
   request.costs = CostsFromShape(ModelShapeOf(config), layers, kFlopsPerSecond);
-  RC_RETURN_IF_ERROR(
-      ApplyJobMemoryCap(config.schedule.memory_cap, request.parallel, device_bytes, request.costs));
+  RC_RETURN_IF_ERROR(ApplyJobMemoryCap(
+      config.schedule.memory_cap, request.parallel, device_bytes,
+      SnapshotBytes(config, LiveWorkers(request.parallel, failed), request.costs), request.costs));
   return request;
 }
 

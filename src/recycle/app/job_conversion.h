@@ -13,6 +13,10 @@
 
 namespace recycle {
 
+// One core of a server in fp32. Durations computed from shapes only have to be right relative to
+// one another; this makes them the right size too.
+inline constexpr double kFlopsPerSecond = 2.0e10;
+
 ModelShape ModelShapeOf(const JobConfig& config);
 Parallelism ParallelismOf(const JobConfig& config);
 

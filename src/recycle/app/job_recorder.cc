@@ -407,9 +407,17 @@ void JobRecorder::OnRestored(const AnnounceRestored& restored) {
   const Status dropped = DropLinesAfter(folder_.Samples(), restored.version);
   if (!dropped.ok()) Warn(std::string(dropped.message()));
   Json event = MakeEvent(clock_.UnixSeconds(), "restored");
-  event["from"] = "disk";
+  event["from"] = restored.from_memory ? "memory" : "disk";
   event["iteration"] = restored.version;
   event["lost_iterations"] = restored.lost_iterations;
+  Write(event);
+}
+
+void JobRecorder::OnSnapshot(const AnnounceSnapshot& snapshot) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "snapshot");
+  event["iteration"] = snapshot.version;
+  event["bytes"] = snapshot.bytes;
+  event["ms"] = ToMilliseconds(snapshot.time);
   Write(event);
 }
 

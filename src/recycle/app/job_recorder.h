@@ -66,6 +66,7 @@ class JobRecorder {
   // `count` calls were refused since the last time, `last` among them: calls_refused.
   void OnRefused(std::int64_t count, const std::string& last);
   void OnRestored(const AnnounceRestored& restored);
+  void OnSnapshot(const AnnounceSnapshot& snapshot);
   // checkpoint, or a warning.
   void OnCheckpoint(const CheckpointCommitter::Result& result);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "recycle/app/config_values.h"
 #include "recycle/app/numbers.h"
 #include "recycle/base/check.h"
@@ -37,18 +39,25 @@ StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name,
 }
 
 Status ApplyJobMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,
-                         CostProfile& costs) {
+                         const std::map<WorkerId, double>& snapshot_bytes, CostProfile& costs) {
   if (cap.kind != MemoryCap::Kind::kAuto) return ApplyMemoryCap(ToString(cap), parallel, costs);
   RC_CHECK(parallel.virtual_stages == 1) << "jobs have one stage per worker";
   for (std::size_t i = 0; i < costs.stages.size(); ++i) {
     StageCosts& stage = costs.stages[i];
-    const double capacity = device_bytes - stage.state_bytes;
+    double snapshots = 0;
+    for (const auto& [worker, bytes] : snapshot_bytes) {
+      if (static_cast<std::size_t>(worker.stage.value()) == i)
+        snapshots = std::max(snapshots, bytes);
+    }
+    const double capacity = device_bytes - stage.state_bytes - snapshots;
     if (capacity < stage.activation_bytes) {
       return absl::InvalidArgumentError(fmt::format(
-          "schedule.memory_cap is auto, but stage {} needs {:.0f} MB for its state and {:.0f} MB "
-          "for one micro-batch while a worker has {:.0f} MB; the nearest valid choice is a smaller "
-          "batch.micro_batch_size, a smaller model or fewer workers on this machine",
-          i, stage.state_bytes / 1e6, stage.activation_bytes / 1e6, device_bytes / 1e6));
+          "schedule.memory_cap is auto, but stage {} needs {:.0f} MB for its state, {:.0f} MB for "
+          "snapshots and {:.0f} MB for one micro-batch while a worker has {:.0f} MB; the nearest "
+          "valid choice is {}a smaller batch.micro_batch_size, a smaller model or fewer workers on "
+          "this machine",
+          i, stage.state_bytes / 1e6, snapshots / 1e6, stage.activation_bytes / 1e6,
+          device_bytes / 1e6, snapshots > 0 ? "resilience.snapshot_every 0, " : ""));
     }
     stage.capacity_bytes = capacity;
   }

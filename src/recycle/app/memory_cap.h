@@ -2,9 +2,11 @@
 #ifndef RECYCLE_APP_MEMORY_CAP_H_
 #define RECYCLE_APP_MEMORY_CAP_H_
 
+#include <map>
 #include <string>
 #include <string_view>
 
+#include "recycle/base/ids.h"
 #include "recycle/base/status.h"
 #include "recycle/plan/plan.h"
 
@@ -30,10 +32,11 @@ std::string ToString(const MemoryCap& cap);
 StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name, bool allow_auto);
 
 // Sets the capacity of every worker in a job's costs. `device_bytes` is what one worker may use in
-// all; kAuto gives it minus the state of the worker's stages. Error: kInvalidArgument if that
-// leaves less than one micro-batch.
+// all; kAuto gives it minus the state of the worker's stages and its snapshots (`snapshot_bytes`,
+// by worker: the most of a stage's workers counts). Error: kInvalidArgument if that leaves less
+// than one micro-batch.
 Status ApplyJobMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,
-                         CostProfile& costs);
+                         const std::map<WorkerId, double>& snapshot_bytes, CostProfile& costs);
 
 }  // namespace recycle
 

@@ -48,6 +48,7 @@ GenerationRecord ReadRecord(const Json& json, TimePoint now) {
     record.relinked.emplace_back(ReadWorker(link.at(0)), ReadWorker(link.at(1)));
   }
   if (json.contains("restore")) record.restore = json.at("restore").get<std::int32_t>();
+  record.from_memory = json.value("from_memory", false);
   record.reason = json.at("reason");
   return record;
 }
@@ -79,6 +80,7 @@ std::string ToJson(const GenerationRecord& record, TimePoint now) {
     json["relinked"].push_back(Json::array({ToString(a), ToString(b)}));
   }
   if (record.restore) json["restore"] = *record.restore;
+  if (record.from_memory) json["from_memory"] = true;
   json["reason"] = record.reason;
   return json.dump();
 }

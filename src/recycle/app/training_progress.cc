@@ -70,6 +70,7 @@ std::vector<std::string> TrainingProgress::OnEvent(const Json& event) {
       return std::count(live_.begin(), live_.end(), worker) > 0;
     });
   }
+  if (name == "snapshot") snapshot_ = event.at("iteration").get<int>();
   if (const std::optional<std::string> line = CheckpointLine(event)) return {*line};
   if (name == "link_restored") {
     return {fmt::format("link {} broke between two live workers and was made anew",
@@ -107,11 +108,14 @@ std::optional<std::string> TrainingProgress::CheckpointLine(const Json& event) {
                        event.at("ms").get<double>());
   }
   if (name == "restored") {
-    checkpoint_ = event.at("iteration").get<int>();
+    const int iteration = event.at("iteration");
+    const bool from_memory = event.at("from") == "memory";
+    snapshot_ = from_memory ? std::optional(iteration) : std::nullopt;
+    if (!from_memory) checkpoint_ = iteration;
     if (!trains_) resumed_from_ = checkpoint_;
     const int lost = event.at("lost_iterations");
-    return fmt::format("every stage has the state of the checkpoint of iteration {}{}",
-                       *checkpoint_,
+    return fmt::format("every stage has the state of the {} of iteration {}{}",
+                       from_memory ? "snapshot in memory" : "checkpoint", iteration,
                        lost > 0 ? fmt::format("; {} done again", Count(lost, "iteration")) : "");
   }
   return std::nullopt;
@@ -173,6 +177,7 @@ std::string TrainingProgress::FailureLine(const Json& resumed) const {
 std::vector<std::string> TrainingProgress::RiskLines() const {
   std::map<int, int> live_per_stage;
   for (const std::string& worker : live_) ++live_per_stage[StageOf(worker)];
+  const std::optional<int> newest = std::max(checkpoint_, snapshot_);
   std::vector<std::string> lines;
   int least = config_.parallel.data;
   for (const auto& [stage, live] : live_per_stage) {
@@ -180,7 +185,7 @@ std::vector<std::string> TrainingProgress::RiskLines() const {
     if (live == 1) {
       lines.push_back(fmt::format(
           "stage {}: 1 live worker, the next loss there {}", stage,
-          checkpoint_ ? fmt::format("restores from iteration {}", *checkpoint_) : "ends the job"));
+          newest ? fmt::format("restores from iteration {}", *newest) : "ends the job"));
     }
   }
   if (lines.empty()) {
@@ -248,6 +253,9 @@ std::vector<std::string> TrainingProgress::Closing(const Json& summary) const {
   lines.push_back(fmt::format("  failures  {}{}, {} repeated", failures,
                               failures > 0 ? fmt::format(" ({})", Join(failed_, ", ")) : "",
                               Count(summary.at("replayed_actions"), "action")));
+  if (const int lost = summary.at("lost_iterations"); lost > 0) {
+    lines.back() += fmt::format("; {} done again", Count(lost, "iteration"));
+  }
   const Json& speed = summary.at("tokens_per_s");
   if (!speed.at("fault_free").is_null()) {
     const double before = speed["fault_free"];

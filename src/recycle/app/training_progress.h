@@ -52,6 +52,7 @@ class TrainingProgress {
   std::vector<Json> unresumed_losses_;  // failure_detected since training went on last
   std::vector<std::string> failed_;     // in the order of their loss
   std::optional<int> checkpoint_;       // iteration of the newest complete one
+  std::optional<int> snapshot_;         // iteration of the newest that counts
   bool trains_ = false;                 // the first generation has resumed
   std::optional<int> resumed_from_;     // with --resume: iterations of the run before
   std::vector<std::string> dead_;       // the places without a worker now

@@ -84,17 +84,15 @@ TEST(TrainingProgress, TheEndSaysWhatChangedAndWhereToLook) {
   TrainingProgress progress(ThreeByTwo(), "runs/x");
   progress.OnEvent(FailureEvent("1:1"));
   progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "2:0", "2:1"}));
-  const Json summary = {{"first_loss", 8.31},
-                        {"final_loss", 4.52},
-                        {"iterations", 80},
-                        {"failures", 1},
-                        {"replayed_actions", 7},
-                        {"wall_s", 65.31},
-                        {"tokens_per_s", {{"fault_free", 12300.0}, {"now", 9840.0}}}};
+  const Json summary = {
+      {"first_loss", 8.31},   {"final_loss", 4.52},
+      {"iterations", 80},     {"failures", 1},
+      {"lost_iterations", 3}, {"replayed_actions", 7},
+      {"wall_s", 65.31},      {"tokens_per_s", {{"fault_free", 12300.0}, {"now", 9840.0}}}};
   EXPECT_THAT(
       progress.Closing(summary),
       ElementsAre("80 iterations in 65.3 s", "  loss      8.3100 at the start, 4.5200 at the end",
-                  "  failures  1 (1:1), 7 actions repeated",
+                  "  failures  1 (1:1), 7 actions repeated; 3 iterations done again",
                   "  speed     12,300 tokens/s before the failure, 9,840 after it (80%)",
                   "  look next runs/x/trace.json: open it at ui.perfetto.dev",
                   "            recycle plan --dp 3 --pp 2 --microbatches 4 --failed 1:1 "
@@ -117,16 +115,15 @@ TEST(TrainingProgress, ARunThatWentOnCountsItsOwnIterations) {
   TrainingProgress progress(ThreeByTwo(), "runs/x");
   Json restored = MakeEvent(1, "restored");
   restored["iteration"] = 80;
+  restored["from"] = "disk";
   restored["lost_iterations"] = 0;
   progress.OnEvent(restored);
   progress.OnEvent(MakeEvent(2, "resumed"));
-  const Json summary = {{"first_loss", 5.3},
-                        {"final_loss", 5.2},
-                        {"iterations", 84},
-                        {"failures", 0},
-                        {"replayed_actions", 0},
-                        {"wall_s", 10.26},
-                        {"tokens_per_s", {{"fault_free", nullptr}, {"now", nullptr}}}};
+  const Json summary = {
+      {"first_loss", 5.3},    {"final_loss", 5.2},
+      {"iterations", 84},     {"failures", 0},
+      {"lost_iterations", 0}, {"replayed_actions", 0},
+      {"wall_s", 10.26},      {"tokens_per_s", {{"fault_free", nullptr}, {"now", nullptr}}}};
   EXPECT_EQ(progress.Closing(summary).front(), "84 iterations, 4 of them in this run, in 10.3 s");
 }
 

@@ -37,7 +37,11 @@ Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction mak
                                 .link_fault_window = options_.link_fault_window},
                  &roster_),
       completion_(options_.iterations, std::move(canonical_parameters)),
-      rejoins_(&roster_, options_.failure_timeout),
+      rejoins_(&roster_, &transfer_numbers_, options_.failure_timeout),
+      snapshots_({.on = options_.snapshots,
+                  .num_stages = options_.parallel.num_stages(),
+                  .num_hosts = options_.hosts},
+                 &roster_, &transfer_numbers_),
       restoration_(options_.restore_from),
       generation_(options_.last_generation) {
   const Status valid = options_.Validate();
@@ -57,6 +61,7 @@ std::vector<Effect> Coordinator::Step(const Event& event, TimePoint now) {
   AbsorbFindings();
   Advance();
   AbsorbRejoins();
+  AbsorbSnapshots();
   return std::exchange(effects_, {});
 }
 
@@ -137,6 +142,13 @@ void Coordinator::HearFromLost(WorkerId worker, const ExecutorMessage& message) 
   } else if (rejoins_.IsJoiner(worker)) {
     rejoins_.OnJoinerMessage(worker, message, now_);
     if (const auto* fault = std::get_if<FaultReport>(&message)) Receive(worker, *fault);
+    if (const auto* held = std::get_if<SnapshotHeld>(&message)) Receive(worker, *held);
+    if (const auto* opened = std::get_if<TransferOpened>(&message)) {
+      snapshots_.Receive(worker, *opened);
+    }
+    if (const auto* broken = std::get_if<TransferBroken>(&message)) {
+      snapshots_.Receive(worker, *broken);
+    }
   } else if (place.fenced && !place.left) {
     Send(worker, Fence{"it counts as lost: " + place.how_lost});
   }
@@ -154,9 +166,11 @@ void Coordinator::HearHelloFromLost(WorkerId worker, const Hello& message) {
     return;
   }
   rejoins_.OnGone(worker, "a newer process has come for the place");
+  AbsorbRejoins();
   place.pid = message.pid;
   place.left = false;
   rejoins_.Add(worker, now_);
+  snapshots_.NoteAll(worker, message.snapshots, now_);
   effects_.emplace_back(AnnounceJoined{worker, message.pid});
 }
 
@@ -231,7 +245,7 @@ void Coordinator::Handle(const RecordStored& event) {
 void Coordinator::Handle(const CheckpointChosen& event) {
   if (phase_ != Phase::kRestoring) return;
   if (event.version) {
-    restoration_.OnChosen(*event.version, now_ + options_.join_timeout);
+    restoration_.OnChosen(*event.version, /*from_memory=*/false, now_ + options_.join_timeout);
     return;
   }
   End({.how = EndJob::How::kStageLost,
@@ -269,6 +283,7 @@ void Coordinator::Receive(WorkerId from, const Hello& message) {
   }
   const bool is_new = was_expected && !succeeds_;
   place.version = std::max(place.version, message.version);
+  snapshots_.NoteAll(from, message.snapshots, now_);
   place.presence = Place::Presence::kLive;
   place.pid = message.pid;
   place.stream_open = true;
@@ -306,6 +321,7 @@ void Coordinator::Receive(WorkerId from, const Ledger& message) {
   Place& place = roster_.At(from);
   place.version = std::max(place.version, message.version);
   ledgers_[from] = message;
+  snapshots_.NoteAll(from, message.snapshots, now_);
   if (auto news = rejoins_.Settle(from)) changes_.Settle(*std::move(news));
   MakePlanIfNeeded();
 }
@@ -367,9 +383,24 @@ void Coordinator::Receive(WorkerId /*from*/, const ShardWritten& message) {
 
 void Coordinator::Receive(WorkerId from, const RestoreFailed& message) {
   if (phase_ != Phase::kPreparing || message.generation != generation_) return;
-  GoBack(fmt::format("worker {} cannot load the checkpoint of iteration {}: {}", ToString(from),
-                     message.version, message.error),
-         message.version);
+  if (restoration_.from_memory()) {
+    snapshots_.Forget(from, message.version);
+    return GoBack(
+        fmt::format("{}; worker {}: {}", restoration_.reason(), ToString(from), message.error));
+  }
+  GoBackToCheckpoint(fmt::format("worker {} cannot load the checkpoint of iteration {}: {}",
+                                 ToString(from), message.version, message.error),
+                     message.version);
+}
+
+void Coordinator::Receive(WorkerId from, const TransferOpened& message) {
+  rejoins_.Receive(from, message);
+  snapshots_.Receive(from, message);
+}
+
+void Coordinator::Receive(WorkerId from, const TransferBroken& message) {
+  rejoins_.Receive(from, message);
+  snapshots_.Receive(from, message);
 }
 
 // --- coming after another coordinator ------------------------------------------------------------
@@ -382,8 +413,8 @@ void Coordinator::TakeOver(Inheritance inheritance) {
   work_ = std::move(inheritance.told);
   completion_.RestartAt(inheritance.iterations_done);
   completion_.NoteLastLoss(inheritance.last_loss);
-  if (!inheritance.restored) restoration_ = Restoration(record.restore);
-  rejoins_.NumberTransfersFrom(record.generation);
+  if (!inheritance.restored) restoration_ = Restoration(record.restore, record.from_memory);
+  transfer_numbers_.StartAfter(record.generation);
   for (const auto& [worker, pid] : record.pids) roster_.At(worker).pid = pid;
   std::vector<WorkerId> lost;
   std::vector<WorkerId> unplanned;
@@ -439,15 +470,26 @@ void Coordinator::AbsorbFindings() {
     const WorkerId worker = loss.lost.worker;
     changes_.Lose(std::move(loss));
     rejoins_.OnLost(worker);
+    snapshots_.OnGone(worker);
   }
   for (const Link& link : findings.broken_links) changes_.BreakLink(link);
   AbsorbRejoins();
+  AbsorbSnapshots();
+}
+
+void Coordinator::AbsorbSnapshots() {
+  SnapshotSets::Findings findings = snapshots_.TakeFindings();
+  for (SendTo& send : findings.sends) effects_.emplace_back(std::move(send));
+  for (AnnounceSnapshot& news : findings.news) effects_.emplace_back(news);
 }
 
 void Coordinator::AbsorbRejoins() {
   Rejoins::Findings findings = rejoins_.TakeFindings();
   for (SendTo& send : findings.sends) effects_.emplace_back(std::move(send));
-  for (AnnounceRejoin& news : findings.news) effects_.emplace_back(std::move(news));
+  for (AnnounceRejoin& news : findings.news) {
+    if (news.what == AnnounceRejoin::What::kAbandoned) snapshots_.OnGone(news.worker);
+    effects_.emplace_back(std::move(news));
+  }
   for (const WorkerId worker : findings.withdrawn) {
     Place& place = roster_.At(worker);
     place.presence = Place::Presence::kLost;
@@ -485,6 +527,10 @@ std::optional<StageId> Coordinator::LostStage() const {
 void Coordinator::Advance() {
   if (phase_ == Phase::kOver) return;
   if (phase_ == Phase::kTraining) TakeBackJoiners();
+  if (phase_ == Phase::kTraining && !changes_.pending()) {
+    snapshots_.Count(completion_.iterations_done(), now_);
+    snapshots_.Route();
+  }
   if (phase_ == Phase::kRestoring) return GatherWorkers();
   if (const auto lost = LostStage()) return LoseStage(*lost);
   const std::vector<WorkerId> members = roster_.Live();
@@ -528,8 +574,8 @@ void Coordinator::BeginGeneration() {
   generation_ = Generation(generation_.value() + 1);
   decided_ = now_;
   phase_ = Phase::kStoring;
-  GenerationRecord record =
-      changes_.TakeRecord(generation_, roster_, rejoins_.Admitted(), restoration_.version());
+  GenerationRecord record = changes_.TakeRecord(generation_, roster_, rejoins_.Admitted(),
+                                                restoration_.version(), restoration_.from_memory());
   reason_ = record.reason;
   effects_.emplace_back(StoreRecord{std::move(record)});
 }
@@ -554,10 +600,15 @@ void Coordinator::SendPrepare() {
                   .dead = changes_.TakeUnprepared(),
                   .relinked = changes_.links(),
                   .reason = reason_,
-                  .restore = restoration_.version()};
+                  .restore = restoration_.version(),
+                  .from_memory = restoration_.from_memory()};
   std::erase_if(prepare.dead, [this](WorkerId worker) { return roster_.IsLive(worker); });
   // With the old links goes whatever is still on its way.
-  if (prepare.restore) prepare.relinked = AllLinks(members);
+  if (prepare.restore) {
+    prepare.relinked = AllLinks(members);
+    snapshots_.EndTransfers();
+    AbsorbSnapshots();
+  }
   for (const WorkerId member : members) Send(member, prepare);
 }
 
@@ -655,22 +706,47 @@ void Coordinator::LoseStage(StageId stage) {
   const bool has_begun = succeeds_ || phase_ != Phase::kJoining;
   restoration_.Finish();
   BeginGeneration();  // the record of who is lost
-  if (options_.checkpoints && has_begun) {
-    GoBack(reason, std::nullopt);
-  } else {
+  if (!has_begun) {
     End({.how = EndJob::How::kStageLost, .reason = reason, .parameters_sha256 = ""});
+  } else {
+    GoBack(reason);
   }
 }
 
-void Coordinator::GoBack(const std::string& reason, std::optional<std::int32_t> failed) {
+void Coordinator::GoBack(const std::string& reason) {
+  if (const auto version = snapshots_.Newest(completion_.iterations_done())) {
+    GoBackToSnapshot(reason, *version);
+  } else {
+    GoBackToCheckpoint(reason, std::nullopt);
+  }
+}
+
+void Coordinator::GoBackToSnapshot(const std::string& reason, std::int32_t version) {
   phase_ = Phase::kRestoring;
   restoration_.Choose(reason);
-  effects_.emplace_back(ChooseCheckpoint{.failed = failed, .reason = reason});
+  restoration_.OnChosen(version, /*from_memory=*/true, now_ + options_.join_timeout);
+  GatherWorkers();
+}
+
+void Coordinator::GoBackToCheckpoint(const std::string& reason,
+                                     std::optional<std::int32_t> failed) {
+  const std::string why = snapshots_.WhyNone();
+  const std::string all = why.empty() || failed ? reason : reason + "; " + why;
+  restoration_.Choose(all);
+  if (options_.checkpoints) {
+    phase_ = Phase::kRestoring;
+    effects_.emplace_back(ChooseCheckpoint{.failed = failed, .reason = all});
+  } else {
+    End({.how = EndJob::How::kStageLost, .reason = all, .parameters_sha256 = ""});
+  }
 }
 
 void Coordinator::GatherWorkers() {
   if (!restoration_.deadline()) return;  // which checkpoint is not known yet
-  const Restoration::Gathered gathered = restoration_.Gather(roster_, rejoins_, now_);
+  if (restoration_.from_memory() && !FeedSnapshot(*restoration_.version())) {
+    return GoBack(std::string(restoration_.reason()));
+  }
+  const Restoration::Gathered gathered = restoration_.Gather(roster_, rejoins_, snapshots_, now_);
   for (const WorkerId worker : gathered.start) effects_.emplace_back(StartWorker{worker});
   if (!gathered.done) return;
   if (gathered.missing) {
@@ -680,14 +756,43 @@ void Coordinator::GatherWorkers() {
          .parameters_sha256 = ""});
     return;
   }
-  for (const WorkerId worker : rejoins_.TakeAll()) MakeLive(worker);
+  TakeGathered();
   BeginGeneration();
 }
 
+bool Coordinator::FeedSnapshot(std::int32_t version) {
+  if (!snapshots_.Suffices(version)) return false;
+  std::vector<WorkerId> receivers = roster_.Live();
+  for (const WorkerId worker : rejoins_.Joiners()) {
+    if (roster_.NumLeft(worker.stage) == 0) receivers.push_back(worker);
+  }
+  return std::all_of(receivers.begin(), receivers.end(),
+                     [&](WorkerId worker) { return snapshots_.Feed(worker, version); });
+}
+
+// From memory those come along that have their state.
+void Coordinator::TakeGathered() {
+  std::vector<WorkerId> taken;
+  if (restoration_.from_memory()) {
+    taken = rejoins_.Joiners();
+    std::erase_if(taken, [this](WorkerId worker) {
+      return !snapshots_.Has(worker, *restoration_.version());
+    });
+    rejoins_.TakeOnly(taken);
+    AbsorbRejoins();
+  } else {
+    taken = rejoins_.TakeAll();
+  }
+  for (const WorkerId worker : taken) MakeLive(worker);
+}
+
 void Coordinator::StartOver(std::int32_t version) {
-  effects_.emplace_back(AnnounceRestored{
-      .version = version, .lost_iterations = std::max(0, completion_.iterations_done() - version)});
+  effects_.emplace_back(
+      AnnounceRestored{.version = version,
+                       .lost_iterations = std::max(0, completion_.iterations_done() - version),
+                       .from_memory = restoration_.from_memory()});
   completion_.RestartAt(version);
+  snapshots_.StartOver(version, restoration_.from_memory());
   restoration_.Finish();
   for (const WorkerId member : roster_.Live()) roster_.At(member).version = version;
   // What was told, and what was lost of it, is void.

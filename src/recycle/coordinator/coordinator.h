@@ -13,7 +13,8 @@
 //
 // Resume follows from the ledgers (plan_resume.h): survivors keep what they have. A lost place may
 // come back (rejoins.h), and a worker may leave when it is asked to: generations like any other. A
-// stage that has no worker left goes back to a checkpoint, and all others with it (restoration.h).
+// stage that has no worker left goes back to a snapshot in memory (snapshot_sets.h) or else to a
+// checkpoint, and all others with it (restoration.h).
 //
 // A coordinator that comes after another one (inheritance.h) waits until every member of the stored
 // record has said hello to it or is known to be lost, silence for the failure timeout included, and
@@ -48,6 +49,8 @@
 #include "recycle/coordinator/rejoins.h"
 #include "recycle/coordinator/restoration.h"
 #include "recycle/coordinator/roster.h"
+#include "recycle/coordinator/snapshot_sets.h"
+#include "recycle/coordinator/transfer_numbers.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
 
@@ -91,7 +94,7 @@ class Coordinator {
     kPreparing,  // Prepare is out, ledgers come in
     kResuming,   // Resume is out, first actions start
     kTraining,
-    kRestoring,  // a checkpoint is being chosen, or workers for a lost stage are awaited
+    kRestoring,  // a checkpoint is being chosen, or workers for a lost stage or their state awaited
     kOver,
   };
 
@@ -115,13 +118,16 @@ class Coordinator {
   void Receive(WorkerId from, const LastWords& message);
   void Receive(WorkerId from, const FaultReport& message);
   void Receive(WorkerId from, const Finished& message);
-  void Receive(WorkerId from, const TransferOpened& message) { rejoins_.Receive(from, message); }
-  void Receive(WorkerId from, const TransferBroken& message) { rejoins_.Receive(from, message); }
+  void Receive(WorkerId from, const TransferOpened& message);
+  void Receive(WorkerId from, const TransferBroken& message);
   void Receive(WorkerId /*from*/, const CaughtUp& /*late: it is a member*/) {}
   void Receive(WorkerId from, const StateHash& message);
   void Receive(WorkerId from, const Departing& message);
   void Receive(WorkerId from, const ShardWritten& message);
   void Receive(WorkerId from, const RestoreFailed& message);
+  void Receive(WorkerId from, const SnapshotHeld& message) {
+    snapshots_.Receive(from, message, now_);
+  }
 
   void TakeOver(Inheritance inheritance);
   // A member of the inherited record says hello. False: it counts as lost with that.
@@ -137,6 +143,7 @@ class Coordinator {
   // Takes over what detection and rejoins have decided, then moves the phase on as far as it goes.
   void AbsorbFindings();
   void AbsorbRejoins();
+  void AbsorbSnapshots();
   void Advance();
   // Copies go on beside the training; who has caught up becomes a member.
   void TakeBackJoiners();
@@ -151,11 +158,17 @@ class Coordinator {
   void MakeLive(WorkerId worker);
   // A stage that has no worker left, as far as that is news.
   std::optional<StageId> LostStage() const;
-  // A stage has no worker left: back to a checkpoint, or the end of the job.
+  // A stage has no worker left: back to a snapshot or a checkpoint, or the end of the job.
   void LoseStage(StageId stage);
-  void GoBack(const std::string& reason, std::optional<std::int32_t> failed);
+  void GoBack(const std::string& reason);
+  void GoBackToSnapshot(const std::string& reason, std::int32_t version);
+  // `failed`: a checkpoint that could not be loaded.
+  void GoBackToCheckpoint(const std::string& reason, std::optional<std::int32_t> failed);
   void GatherWorkers();
-  // Everybody has loaded: what was done since the checkpoint does not count.
+  // False: somebody cannot get its stage's snapshot.
+  bool FeedSnapshot(std::int32_t version);
+  void TakeGathered();
+  // Everybody has its state: what was done since does not count.
   void StartOver(std::int32_t version);
   void End(EndJob end);
   void Send(WorkerId to, CoordinatorMessage message);
@@ -166,7 +179,9 @@ class Coordinator {
   Roster roster_;
   Detection detection_;
   Completion completion_;
+  TransferNumbers transfer_numbers_;
   Rejoins rejoins_;
+  SnapshotSets snapshots_;
   Restoration restoration_;
 
   Phase phase_ = Phase::kJoining;

@@ -21,6 +21,8 @@ struct CoordinatorOptions {
   Duration ask_timeout = std::chrono::milliseconds(50);
   Duration join_timeout = std::chrono::seconds(30);  // for all workers to say hello
   bool checkpoints = false;                          // there may be some to go back to
+  bool snapshots = false;                            // workers make some
+  int hosts = 1;                                     // pipelines are dealt to them in turn
   std::optional<std::int32_t> restore_from;  // the job resumes from the checkpoint of this version
   std::int64_t last_generation = 0;          // of an earlier start of the job
   int link_faults_allowed = 2;               // the next one within the window removes

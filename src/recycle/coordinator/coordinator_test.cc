@@ -52,7 +52,9 @@ std::string Text(const Prepare& m) {
   std::string text = fmt::format("prepare g{}", m.generation.value());
   if (!m.dead.empty()) text += " dead " + Join(m.dead);
   for (const auto& [a, b] : m.relinked) text += " relink " + ToString(a) + "-" + ToString(b);
-  if (m.restore) text += fmt::format(" restore {}", *m.restore);
+  if (m.restore) {
+    text += fmt::format(" restore {}{}", *m.restore, m.from_memory ? " from memory" : "");
+  }
   return text;
 }
 std::string Text(const Resume& m) {
@@ -79,13 +81,19 @@ std::string Text(const Fence& m) { return "fence (" + m.reason + ")"; }
 std::string Text(const StopRequest& /*m*/) { return "stop request"; }
 std::string Text(const Leave& /*m*/) { return "leave"; }
 std::string Text(const Transfer& m) {
-  const std::string text =
+  std::string text =
       fmt::format("copy {} from {} to {}", m.transfer, ToString(m.donor), ToString(m.joiner));
+  if (m.snapshot) {
+    text += fmt::format(" of stage {}'s snapshot{}", m.snapshot->stage.value(),
+                        m.snapshot->version ? fmt::format(" {}", *m.snapshot->version) : "s");
+  }
   return m.donor_end.empty() ? text + ": open" : text + ": begin";
 }
 std::string Text(const EndTransfer& m) { return fmt::format("copy {} ends", m.transfer); }
 std::string Text(const Drain& /*m*/) { return "drain"; }
 std::string Text(const Recorded& m) { return fmt::format("recorded {}", m.iteration); }
+
+std::string Text(const SnapshotCounts& m) { return fmt::format("snapshot {} counts", m.version); }
 
 std::string Text(const StoreRecord& e) {
   std::string text = fmt::format("store g{}: {}", e.record.generation.value(), e.record.reason);
@@ -162,8 +170,12 @@ std::string Text(const ChooseCheckpoint& e) {
 }
 std::string Text(const StartWorker& e) { return "start " + ToString(e.worker); }
 std::string Text(const AnnounceRestored& e) {
-  return fmt::format("everybody is back at version {}; {} iterations again", e.version,
-                     e.lost_iterations);
+  return fmt::format("everybody is back at version {}{}; {} iterations again", e.version,
+                     e.from_memory ? " from memory" : "", e.lost_iterations);
+}
+std::string Text(const AnnounceSnapshot& e) {
+  return fmt::format("snapshot {}: {} bytes in {:.0f} ms", e.version, e.bytes,
+                     ToMilliseconds(e.time));
 }
 std::string Text(const EndJob& e) {
   constexpr const char* kHow[] = {"done", "stopped", "stage lost", "join timeout", "failed"};
@@ -246,6 +258,8 @@ class Script {
 
   void ExecutorCommand(const std::string& command) {
     if (command == "ledgers") return SendLedgers();
+    if (command == "all-hold") return SendHeld();
+    if (command == "keep-only") return KeepOnly();
     if (command == "resumed") {
       const Generation generation(Number());
       for (const WorkerId worker : Workers()) From(worker, Resumed{generation});
@@ -284,6 +298,7 @@ class Script {
       return From(worker, StateHash{number, static_cast<std::uint64_t>(Number())});
     }
     if (command == "departing") return From(worker, Departing{number});
+    if (command == "held") return From(worker, SnapshotHeld{StageId(number), Number(), 1000});
     RC_CHECK(false) << "script: no command " << command;
   }
 
@@ -294,9 +309,12 @@ class Script {
     options.parallel = {.data = data, .pipeline = pipeline};
     options.micro_batches = 2;
     options.iterations = Number();
-    const std::string word = Word();
-    options.checkpoints = !word.empty();
-    if (word == "resume") options.restore_from = Number();
+    for (std::string word = Word(); !word.empty(); word = Word()) {
+      if (word == "snapshots") options.snapshots = true;
+      if (word == "checkpoints" || word == "resume") options.checkpoints = true;
+      if (word == "resume") options.restore_from = Number();
+      if (word == "hosts") options.hosts = Number();
+    }
     make_plan_ = PlanMaker(options.parallel, options.micro_batches);
     pipeline_ = pipeline;
     coordinator_.emplace(options, make_plan_, OrderByMicroBatch,
@@ -332,6 +350,7 @@ class Script {
 
   void Exit(WorkerId worker) {
     frozen_.insert(worker);
+    held_.erase(worker);
     Send(FromAgent{ExecutorExited{worker, 100, SIGKILL}, worker.pipeline.value() % 2});
   }
 
@@ -340,7 +359,25 @@ class Script {
     const Generation generation(Number());
     const int version = Number();
     for (const WorkerId worker : coordinator_->view().live) {
-      From(worker, MakeLedger(generation, version));
+      Ledger ledger = MakeLedger(generation, version);
+      ledger.snapshots = held_[worker];
+      From(worker, std::move(ledger));
+    }
+  }
+
+  // keep-only <version>: everybody drops other snapshots.
+  void KeepOnly() {
+    const int version = Number();
+    for (auto& [worker, held] : held_) {
+      std::erase_if(held, [&](const SnapshotHeld& entry) { return entry.version != version; });
+    }
+  }
+
+  // all-hold <version>: every live worker keeps its own stage's snapshot.
+  void SendHeld() {
+    const int version = Number();
+    for (const WorkerId worker : coordinator_->view().live) {
+      From(worker, SnapshotHeld{worker.stage, version, 1000});
     }
   }
 
@@ -403,6 +440,7 @@ class Script {
   }
 
   void From(WorkerId worker, ExecutorMessage message) {
+    if (const auto* held = std::get_if<SnapshotHeld>(&message)) held_[worker].push_back(*held);
     Send(FromExecutor{worker, std::move(message)});
   }
 
@@ -462,6 +500,7 @@ class Script {
   std::vector<WorkerId> all_;
   int pipeline_ = 0;
   std::set<WorkerId> frozen_;
+  std::map<WorkerId, std::vector<SnapshotHeld>> held_;  // for ledgers
   TimePoint now_;
   TimePoint last_beat_;
 };

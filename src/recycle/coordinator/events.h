@@ -95,7 +95,8 @@ struct GenerationRecord {
   std::map<WorkerId, WorkerId> returning;
   // Links between live workers that broke and that not all have resumed with since.
   std::vector<std::pair<WorkerId, WorkerId>> relinked;
-  std::optional<std::int32_t> restore;  // everybody takes its state from this checkpoint
+  std::optional<std::int32_t> restore;  // everybody takes its state of this version,
+  bool from_memory = false;             // from the snapshot, else from the checkpoint
   std::string reason;                   // a sentence
 };
 struct StoreRecord {
@@ -175,10 +176,17 @@ struct ChooseCheckpoint {
 struct StartWorker {
   WorkerId worker;
 };
-// Everybody has the state of a checkpoint and goes on from there.
+// Everybody has the state of a checkpoint or a snapshot and goes on from there.
 struct AnnounceRestored {
   std::int32_t version = 0;          // steps made
   std::int32_t lost_iterations = 0;  // done before, and to be done again
+  bool from_memory = false;          // a snapshot
+};
+// A set of snapshots counts.
+struct AnnounceSnapshot {
+  std::int32_t version = 0;  // steps made
+  std::int64_t bytes = 0;    // of all stages, each once
+  Duration time{};           // since the first sign of it
 };
 // The job is over.
 struct EndJob {
@@ -192,7 +200,7 @@ struct EndJob {
 using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
                             AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
                             AnnounceParked, AnnounceRefusal, AnnounceShard, ChooseCheckpoint,
-                            StartWorker, AnnounceRestored, EndJob>;
+                            StartWorker, AnnounceRestored, AnnounceSnapshot, EndJob>;
 
 }  // namespace recycle
 

@@ -60,7 +60,8 @@ void MembershipChanges::TakeOver(const GenerationRecord& record, std::vector<Wor
 
 GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Roster& roster,
                                                std::map<WorkerId, WorkerId> returning,
-                                               std::optional<std::int32_t> restore) {
+                                               std::optional<std::int32_t> restore,
+                                               bool from_memory) {
   GenerationRecord record{.generation = generation,
                           .members = roster.Live(),
                           .pids = {},
@@ -68,7 +69,8 @@ GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Rost
                           .returning = std::move(returning),
                           .relinked = links_,
                           .restore = restore,
-                          .reason = Reason(roster, restore)};
+                          .from_memory = from_memory,
+                          .reason = Reason(roster, restore, from_memory)};
   for (const WorkerId member : record.members) record.pids[member] = roster.At(member).pid;
   for (const AnnounceRejoin& news : rejoins_) record.returning[news.worker] = news.donor;
   for (Loss& loss : unrecorded_losses_) record.lost.push_back(std::move(loss.lost));
@@ -89,8 +91,8 @@ std::vector<WorkerId> MembershipChanges::TakeUnprepared() {
   return gone;
 }
 
-std::string MembershipChanges::Reason(const Roster& roster,
-                                      std::optional<std::int32_t> restore) const {
+std::string MembershipChanges::Reason(const Roster& roster, std::optional<std::int32_t> restore,
+                                      bool from_memory) const {
   std::string reason;
   const auto add = [&reason](const std::string& part) {
     if (!reason.empty()) reason += "; ";
@@ -114,7 +116,8 @@ std::string MembershipChanges::Reason(const Roster& roster,
     add(fmt::format("the link {}-{} is made anew: both ends live", ToString(a), ToString(b)));
   }
   if (restore) {
-    add(fmt::format("everybody takes its state from the checkpoint of iteration {}", *restore));
+    add(fmt::format("everybody takes its state from the {} of iteration {}",
+                    from_memory ? "snapshot in memory" : "checkpoint", *restore));
   }
   add(fmt::format("live workers: {}", roster.Live().size()));
   return reason;

@@ -41,10 +41,10 @@ class MembershipChanges {
   // Is there anything that is in no record yet?
   bool pending() const { return pending_; }
 
-  // The record of a generation with these changes. `returning`, `restore`: as in the record.
+  // The record of a generation with these changes. `returning` and the rest: as in the record.
   GenerationRecord TakeRecord(Generation generation, const Roster& roster,
                               std::map<WorkerId, WorkerId> returning,
-                              std::optional<std::int32_t> restore);
+                              std::optional<std::int32_t> restore, bool from_memory);
 
   // Lost, and no Prepare has said so.
   const std::vector<WorkerId>& unprepared_losses() const { return unprepared_losses_; }
@@ -60,7 +60,8 @@ class MembershipChanges {
   std::vector<Link> TakeLinks() { return std::exchange(links_, {}); }
 
  private:
-  std::string Reason(const Roster& roster, std::optional<std::int32_t> restore) const;
+  std::string Reason(const Roster& roster, std::optional<std::int32_t> restore,
+                     bool from_memory) const;
 
   bool pending_ = false;
   bool new_leader_ = false;

@@ -34,13 +34,6 @@ std::map<WorkerId, WorkerId> Rejoins::Admitted() const {
   return admitted;
 }
 
-// A coordinator that gives out transfers has stored a generation of its own before.
-void Rejoins::NumberTransfersFrom(Generation newest) {
-  constexpr std::int64_t kTransfersPerGeneration = std::int64_t{1} << 24;
-  last_transfer_ = newest.value() * kTransfersPerGeneration;
-  first_transfer_ = last_transfer_ + 1;
-}
-
 void Rejoins::Add(WorkerId worker, TimePoint now) {
   joiners_[worker] = Joiner();
   joiners_[worker].last_heard = now;
@@ -77,7 +70,7 @@ void Rejoins::Receive(WorkerId from, const TransferOpened& message) {
 }
 
 void Rejoins::Receive(WorkerId from, const TransferBroken& message) {
-  if (message.transfer < first_transfer_) {  // an earlier coordinator's
+  if (!numbers_.IsOwn(message.transfer)) {  // an earlier coordinator's
     Send(from, EndTransfer{message.transfer});
     return;
   }
@@ -156,7 +149,7 @@ void Rejoins::AssignDonors() {
     if (!donor) continue;
     joiner.state = State::kOpening;
     joiner.donor = *donor;
-    joiner.transfer = ++last_transfer_;
+    joiner.transfer = numbers_.Next();
     joiner.donor_end.clear();
     joiner.joiner_end.clear();
     const Transfer transfer{.transfer = joiner.transfer,
@@ -201,6 +194,13 @@ std::vector<WorkerId> Rejoins::TakeAll() {
     EndTransferOf(entry);
   }
   return joiners;
+}
+
+void Rejoins::TakeOnly(const std::vector<WorkerId>& workers) {
+  for (const WorkerId worker : workers) joiners_.erase(worker);
+  for (Entry entry = joiners_.begin(); entry != joiners_.end(); ++entry) {
+    if (entry->second.state != State::kWaiting) StartOver(entry);
+  }
 }
 
 std::optional<AnnounceRejoin> Rejoins::Settle(WorkerId worker) {

@@ -27,6 +27,7 @@
 #include "recycle/base/ids.h"
 #include "recycle/coordinator/events.h"
 #include "recycle/coordinator/roster.h"
+#include "recycle/coordinator/transfer_numbers.h"
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
@@ -39,9 +40,9 @@ class Rejoins {
     std::vector<WorkerId> withdrawn;  // were admitted, and are no members any more
   };
 
-  // `roster` must outlive it; it is only read.
-  Rejoins(const Roster* roster, Duration failure_timeout)
-      : roster_(*roster), failure_timeout_(failure_timeout) {}
+  // `roster` (only read) and `numbers` must outlive it.
+  Rejoins(const Roster* roster, TransferNumbers* numbers, Duration failure_timeout)
+      : roster_(*roster), numbers_(*numbers), failure_timeout_(failure_timeout) {}
 
   // Is the process that holds this lost place a joiner?
   bool IsJoiner(WorkerId worker) const;
@@ -49,10 +50,6 @@ class Rejoins {
 
   // Those who are members and have not told their ledger yet, with their donors.
   std::map<WorkerId, WorkerId> Admitted() const;
-
-  // Another coordinator has led before, until generation `newest`: its transfers have other
-  // numbers.
-  void NumberTransfersFrom(Generation newest);
 
   // A new process has said hello for the lost place `worker`.
   void Add(WorkerId worker, TimePoint now);
@@ -78,6 +75,9 @@ class Rejoins {
   // Everybody, whatever it has copied, and those that were being admitted: their copies end, and
   // they are forgotten here. Returns those that are no members yet.
   std::vector<WorkerId> TakeAll();
+  // Everybody goes back, and these joiners have their state already: they are forgotten here, and
+  // the copies of all others begin anew.
+  void TakeOnly(const std::vector<WorkerId>& workers);
   // An admitted worker's ledger is here. Returns what is to be announced once all have resumed.
   std::optional<AnnounceRejoin> Settle(WorkerId worker);
 
@@ -109,10 +109,9 @@ class Rejoins {
   void Send(WorkerId to, CoordinatorMessage message);
 
   const Roster& roster_;
+  TransferNumbers& numbers_;
   const Duration failure_timeout_;
   std::map<WorkerId, Joiner> joiners_;
-  std::int64_t first_transfer_ = 1;  // of this coordinator
-  std::int64_t last_transfer_ = 0;
   Findings findings_;
 };
 

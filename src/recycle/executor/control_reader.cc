@@ -17,12 +17,13 @@ Overloaded(Functions...) -> Overloaded<Functions...>;
 }  // namespace
 
 ControlReader::ControlReader(ControlLink& control, ControlMailbox& mailbox,
-                             StateTransfers& transfers,
+                             StateTransfers& transfers, SnapshotKeeper& snapshots,
                              std::function<void(const Prepare&)> on_prepare,
                              std::function<void(const std::string& reason)> on_fence)
     : control_(control),
       mailbox_(mailbox),
       transfers_(transfers),
+      snapshots_(snapshots),
       on_prepare_(std::move(on_prepare)),
       on_fence_(std::move(on_fence)),
       thread_([this] { Loop(); }) {}
@@ -52,8 +53,15 @@ void ControlReader::Handle(CoordinatorMessage message) {
           [this](const StopRequest&) { mailbox_.PostStopRequest(); },
           [this](const Drain&) { mailbox_.PostDrainRequest(); },
           [](const Recorded&) {},  // whoever keeps messages for the next coordinator has seen it
-          [this](const Transfer& transfer) { transfers_.Handle(transfer); },
-          [this](const EndTransfer& end) { transfers_.Handle(end); },
+          [this](const Transfer& transfer) {
+            if (transfer.snapshot) return snapshots_.Handle(transfer);
+            transfers_.Handle(transfer);
+          },
+          [this](const EndTransfer& end) {
+            transfers_.Handle(end);
+            snapshots_.Handle(end);
+          },
+          [this](const SnapshotCounts& counts) { snapshots_.Handle(counts); },
           [this](const Leave&) { mailbox_.PostEnd(absl::CancelledError("the job is over")); },
       },
       message);

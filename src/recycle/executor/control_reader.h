@@ -11,6 +11,7 @@
 
 #include "recycle/executor/control_link.h"
 #include "recycle/executor/control_mailbox.h"
+#include "recycle/executor/snapshot_keeper.h"
 #include "recycle/executor/state_transfers.h"
 
 namespace recycle {
@@ -20,7 +21,7 @@ class ControlReader {
   // `on_prepare` is called with each Prepare before it goes to the mailbox, `on_fence` with a
   // fence's reason; it does not return.
   ControlReader(ControlLink& control, ControlMailbox& mailbox, StateTransfers& transfers,
-                std::function<void(const Prepare&)> on_prepare,
+                SnapshotKeeper& snapshots, std::function<void(const Prepare&)> on_prepare,
                 std::function<void(const std::string& reason)> on_fence);
   ~ControlReader() { thread_.join(); }
   ControlReader(const ControlReader&) = delete;
@@ -33,6 +34,7 @@ class ControlReader {
   ControlLink& control_;
   ControlMailbox& mailbox_;
   StateTransfers& transfers_;
+  SnapshotKeeper& snapshots_;
   const std::function<void(const Prepare&)> on_prepare_;
   const std::function<void(const std::string& reason)> on_fence_;
   std::thread thread_;

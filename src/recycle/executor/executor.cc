@@ -17,6 +17,7 @@
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
 #include "recycle/executor/profile_writer.h"
+#include "recycle/executor/snapshot_keeper.h"
 #include "recycle/executor/state_transfers.h"
 #include "recycle/executor/training_loop.h"
 #include "recycle/nn/allocator.h"
@@ -91,13 +92,14 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
   ControlMailbox mailbox(network);
   StateTransfers transfers(options.worker, options.copy_bytes_per_second, *device, control, mailbox,
                            position);
+  SnapshotKeeper snapshots(options, *device, control, injector);
   const ControlReader reader(
-      control, mailbox, transfers, [&network](const Prepare& prepare) { network.Expect(prepare); },
-      LeaveFenced);
+      control, mailbox, transfers, snapshots,
+      [&network](const Prepare& prepare) { network.Expect(prepare); }, LeaveFenced);
   const HeartbeatThread heartbeat(options.heartbeat_interval, position, control, injector);
 
-  const Status end =
-      Train(options, {control, mailbox, network, transfers, injector, position, profile, clock});
+  const Status end = Train(options, {control, mailbox, network, transfers, snapshots, injector,
+                                     position, profile, clock});
   const ExitCode code = ToExitCode(end);
   LogInfo("leaving with {}: {}", static_cast<int>(code), std::string(end.message()));
   if (code == ExitCode::kNo) control.Send(LastWords{.message = std::string(end.message())});

@@ -62,8 +62,7 @@ void StateDonor::AfterStep(OptimizerStep& step) {
     StateRecordHeader header;
     header.version = step.version();
     header.index = static_cast<std::int32_t>(given_);
-    Push(header, CopyState(state[given_]));
-    waiting_bytes_ += StateBytes(state[given_]);
+    Push(header, std::make_shared<const std::vector<std::byte>>(CopyState(state[given_])));
   }
   changed_.notify_all();
 }
@@ -79,7 +78,7 @@ void StateDonor::PushStep(const OptimizerStep& step) {
     const auto gradient = std::as_bytes(step.last_gradients()[i]);
     bytes.insert(bytes.end(), gradient.begin(), gradient.end());
   }
-  Push(header, std::move(bytes));
+  Push(header, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
 }
 
 void StateDonor::End(const OptimizerStep& step, bool owes_validation) {
@@ -93,14 +92,30 @@ void StateDonor::End(const OptimizerStep& step, bool owes_validation) {
   header.stop_agreed = scalars.stop_agreed ? 1 : 0;
   header.owes_validation = owes_validation ? 1 : 0;
   header.squared_norm = scalars.previous_squared_norm;
-  Push(header, {});
+  Push(header, std::make_shared<const std::vector<std::byte>>());
   changed_.notify_all();
 }
 
-void StateDonor::Push(const StateRecordHeader& header, std::vector<std::byte> bytes) {
-  Outgoing record{header, std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
-  record.header.bytes = record.bytes->size();
-  outgoing_.push_back(std::move(record));
+void StateDonor::Give(int version, const std::vector<SharedBytes>& parameters) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  outgoing_.clear();
+  waiting_bytes_ = 0;
+  StateRecordHeader header;
+  header.version = version;
+  for (const SharedBytes& bytes : parameters) {
+    Push(header, bytes);
+    ++header.index;
+  }
+  header.kind = StateRecordKind::kEnd;
+  Push(header, std::make_shared<const std::vector<std::byte>>());
+  changed_.notify_all();
+}
+
+void StateDonor::Push(StateRecordHeader header, SharedBytes bytes) {
+  header.bytes = bytes->size();
+  if (header.kind == StateRecordKind::kParameter) waiting_bytes_ += bytes->size();
+  outgoing_.push_back({header, std::move(bytes)});
 }
 
 // --- the copy's thread -----------------------------------------------------------------------
@@ -144,7 +159,7 @@ bool StateDonor::SendRecord(const Outgoing& record) {
   }
   if (limited) {
     const std::lock_guard lock(mutex_);
-    waiting_bytes_ -= bytes.size();
+    waiting_bytes_ -= std::min(waiting_bytes_, bytes.size());
   }
   return true;
 }

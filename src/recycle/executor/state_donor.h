@@ -9,6 +9,10 @@
 //   donor.AfterStep(optimizer_step);         // training thread, after each own step
 //   donor.End(optimizer_step, owes);         // training thread: the joiner is a member now
 //
+// Instead of the last two, a donor of snapshots:
+//
+//   donor.Give(version, parameters);
+//
 // Thread-safe.
 // Source: "Coming back" of docs/RECOVERY.md.
 #ifndef RECYCLE_EXECUTOR_STATE_DONOR_H_
@@ -24,6 +28,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "recycle/base/clock.h"
 #include "recycle/comm/device.h"
@@ -57,6 +62,9 @@ class StateDonor {
   // nothing.
   void End(const OptimizerStep& step, bool owes_validation);
 
+  // Sends a whole snapshot, under the rate limit, instead of one that has not gone out yet.
+  void Give(int version, const std::vector<SharedBytes>& parameters);
+
  private:
   struct Outgoing {
     StateRecordHeader header;
@@ -70,7 +78,7 @@ class StateDonor {
   bool SendFrame(SharedBytes bytes);
   // Lets `bytes` of parameters wait for their turn. False if the copy is over.
   bool AwaitTurn(std::size_t bytes);
-  void Push(const StateRecordHeader& header, std::vector<std::byte> bytes);
+  void Push(StateRecordHeader header, SharedBytes bytes);
   void PushStep(const OptimizerStep& step);
   void Break(const std::string& error);
 

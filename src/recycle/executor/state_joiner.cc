@@ -36,12 +36,10 @@ Status StateJoiner::Receive(const std::string& donor_end, OptimizerStep& step) {
   met_ = SystemClock().Now();
   state_ = step.state();
   for (;;) {
-    RC_ASSIGN_OR_RETURN(const std::vector<std::byte> wire, TakeFrame());
-    RC_ASSIGN_OR_RETURN(const StateRecordHeader header, DecodeStateHeader(wire, state_.size()));
-    RC_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, TakeBytes(header.bytes));
-    RC_RETURN_IF_ERROR(Apply(header, bytes, step));
+    RC_ASSIGN_OR_RETURN(const StateRecord record, reader_.Take(state_.size()));
+    RC_RETURN_IF_ERROR(Apply(record.header, record.bytes, step));
     events_.at_version(version_);
-    if (header.kind == StateRecordKind::kEnd) return OkStatus();
+    if (record.header.kind == StateRecordKind::kEnd) return OkStatus();
   }
 }
 
@@ -105,24 +103,6 @@ Status StateJoiner::ApplyStep(const StateRecordHeader& header, const std::vector
   step.Follow(header.version, header.squared_norm, gradients);
   version_ = header.version + 1;
   return OkStatus();
-}
-
-StatusOr<std::vector<std::byte>> StateJoiner::TakeFrame() {
-  RC_ASSIGN_OR_RETURN(Frame frame, inbox_.Take(StateFrameKey(next_frame_++)));
-  return std::move(frame.payload);
-}
-
-StatusOr<std::vector<std::byte>> StateJoiner::TakeBytes(std::uint64_t size) {
-  std::vector<std::byte> bytes;
-  while (bytes.size() < size) {
-    RC_ASSIGN_OR_RETURN(const std::vector<std::byte> chunk, TakeFrame());
-    if (chunk.empty() || chunk.size() > size - bytes.size()) {
-      return absl::DataLossError(fmt::format("a chunk of {} bytes came where {} were due",
-                                             chunk.size(), size - bytes.size()));
-    }
-    bytes.insert(bytes.end(), chunk.begin(), chunk.end());
-  }
-  return bytes;
 }
 
 }  // namespace recycle

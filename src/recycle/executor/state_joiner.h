@@ -27,6 +27,7 @@
 #include "recycle/comm/mesh.h"
 #include "recycle/executor/optimizer_step.h"
 #include "recycle/executor/state_record.h"
+#include "recycle/executor/state_record_reader.h"
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
@@ -62,8 +63,6 @@ class StateJoiner {
                OptimizerStep& step);
   Status ApplyStep(const StateRecordHeader& header, const std::vector<std::byte>& bytes,
                    OptimizerStep& step);
-  StatusOr<std::vector<std::byte>> TakeFrame();
-  StatusOr<std::vector<std::byte>> TakeBytes(std::uint64_t size);
 
   const std::int64_t transfer_;
   const WorkerId donor_;
@@ -72,12 +71,12 @@ class StateJoiner {
   std::vector<ParameterState> state_;  // the copy's thread's, as all down to bytes_
   std::size_t arrived_ = 0;            // parameters
   int version_ = 0;                    // of all that has arrived
-  int next_frame_ = 0;
-  std::int64_t bytes_ = 0;  // of parameters
+  std::int64_t bytes_ = 0;             // of parameters
   TimePoint met_;
   bool owes_validation_ = false;
 
   Inbox inbox_;
+  StateRecordReader reader_{inbox_};
   Mesh mesh_;
   std::string address_;
   std::thread thread_;

@@ -95,7 +95,7 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
           prepare.reason);
   runner_.ForgetRegenerated();
   if (prepare.restore) {
-    RC_RETURN_IF_ERROR(Restore(prepare.generation, *prepare.restore));
+    RC_RETURN_IF_ERROR(Restore(prepare));
   } else if (services_.transfers.is_joiner()) {
     RC_RETURN_IF_ERROR(TakeOverState());
   }
@@ -104,31 +104,42 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
   services_.injector.At(FaultPoint::kRegroup, step_.version());
   services_.control.Send(MakeLedger(prepare.generation, std::move(endpoints)));
   RC_ASSIGN_OR_RETURN(Resume resume, services_.mailbox.WaitForResume());
+  if (prepare.restore) {
+    services_.snapshots.StartOver(prepare.from_memory ? prepare.restore : std::nullopt);
+  }
   RC_RETURN_IF_ERROR(services_.network.Connect(resume));
   return resume;
 }
 
-Status TrainingLoop::Restore(Generation generation, int version) {
+Status TrainingLoop::Restore(const Prepare& prepare) {
+  const int version = *prepare.restore;
   checkpoints_.Flush();  // what is said of it must come before the ledger
-  const Status loaded =
-      LoadState(CheckpointFolder(options_.checkpoint_folder).Path(version), step_);
+  const Status loaded = LoadRestored(version, prepare.from_memory);
   if (!loaded.ok()) {
-    services_.control.Send(RestoreFailed{
-        .generation = generation, .version = version, .error = std::string(loaded.message())});
+    services_.control.Send(RestoreFailed{.generation = prepare.generation,
+                                         .version = version,
+                                         .error = std::string(loaded.message())});
     return absl::AbortedError(loaded.message());
   }
-  LogInfo("goes on from the checkpoint of iteration {}", version);
+  LogInfo("goes on from the {} of iteration {}",
+          prepare.from_memory ? "snapshot in memory" : "checkpoint", version);
   step_.Restore({.version = version});
-  checkpoints_.NoteRestored(version);
   model_.ForgetMicroBatches();
   ledger_.Clear();
   log_.Clear();
   results_.Clear();
-  services_.network.StartOver(generation, version);
+  services_.network.StartOver(prepare.generation, version);
   services_.position.version = version;
   unreported_.reset();
   owes_validation_ = false;
   compare_state_at_.reset();
+  return OkStatus();
+}
+
+Status TrainingLoop::LoadRestored(int version, bool from_memory) {
+  if (from_memory) return services_.snapshots.Restore(version, step_);
+  RC_RETURN_IF_ERROR(LoadState(CheckpointFolder(options_.checkpoint_folder).Path(version), step_));
+  checkpoints_.NoteRestored(version);
   return OkStatus();
 }
 
@@ -157,7 +168,8 @@ Ledger TrainingLoop::MakeLedger(Generation generation, Endpoints endpoints) {
                 .owes_validation = owes_validation_,
                 .iterations = {},
                 .undo = {},
-                .endpoints = std::move(endpoints)};
+                .endpoints = std::move(endpoints),
+                .snapshots = services_.snapshots.held()};
   for (auto& [iteration, entry] : report) ledger.iterations.push_back(std::move(entry));
   return ledger;
 }
@@ -356,6 +368,7 @@ void TrainingLoop::MakeStep() {
   owes_validation_ = IsValidationDue(step_.version() - 1);
   DropClosed();
   services_.transfers.AfterStep(step_);
+  services_.snapshots.Take(step_, /*anew=*/compare_state_at_ == step_.version());
   CompareStateIfDue();
   SaveIfDue();
 }

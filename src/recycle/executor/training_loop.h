@@ -6,7 +6,8 @@
 // whole iterations until the next Prepare. Nothing that was done is given up: stashes, sums, inbox
 // and log stay. While the loop waits or works, ControlMailbox interrupts it. A worker that comes
 // back takes over its donor's state at its first Prepare; at a Prepare with `restore` everybody
-// takes the state of a checkpoint; one that is asked to leave stops between two iterations.
+// takes the state of a checkpoint or of the snapshot it keeps; one that is asked to leave stops
+// between two iterations.
 //
 // Belongs to the training thread.
 // Source: section 3.1 of the protocol in docs/RECOVERY.md.
@@ -37,6 +38,7 @@
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
 #include "recycle/executor/profile_writer.h"
+#include "recycle/executor/snapshot_keeper.h"
 #include "recycle/executor/state_transfers.h"
 #include "recycle/executor/trace_writer.h"
 #include "recycle/nn/stage_model.h"
@@ -49,6 +51,7 @@ struct TrainingServices {
   ControlMailbox& mailbox;
   PeerNetwork& network;
   StateTransfers& transfers;
+  SnapshotKeeper& snapshots;
   FaultInjector& injector;
   Position& position;
   ProfileWriter& profile;
@@ -71,9 +74,10 @@ class TrainingLoop {
  private:
   // Prepare -> Ledger -> Resume -> connected.
   StatusOr<Resume> Regroup(const Prepare& prepare);
-  // The checkpoint of `version` instead of all that this worker has. kAborted if it cannot be
-  // loaded: the coordinator knows and prepares something else.
-  Status Restore(Generation generation, int version);
+  // The checkpoint or snapshot that `prepare` names instead of all that this worker has. kAborted
+  // if it cannot be loaded: the coordinator knows and prepares something else.
+  Status Restore(const Prepare& prepare);
+  Status LoadRestored(int version, bool from_memory);
   // A worker that comes back: from now on it is where its donor is.
   Status TakeOverState();
   Ledger MakeLedger(Generation generation, Endpoints endpoints);

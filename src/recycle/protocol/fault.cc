@@ -48,9 +48,9 @@ constexpr std::array<PointName, 21> kPoints{{
 // Is the feature there in which `point` lies?
 bool IsBuilt(FaultPoint point) {
   switch (point) {
-    case FaultPoint::kSnapshot:
     case FaultPoint::kJoin:
       return false;
+    case FaultPoint::kSnapshot:
     case FaultPoint::kStore:
     case FaultPoint::kStart:
     case FaultPoint::kForward:

@@ -45,7 +45,7 @@ enum class FaultPoint : std::uint8_t {
   kValidate,
   kRegroup,    // between Prepare and Resume
   kHeartbeat,  // in the heartbeat thread
-  kSnapshot,   // snapshot and join are refused as not built yet
+  kSnapshot,   // a worker has copied half of its state into a snapshot
   // Of a checkpoint, in the order of a save. The first two lie in the thread that writes a worker's
   // shard: half written, and before it gets its name; the others in the coordinator's commit:
   // before the manifest, the marker, `latest`, and the removal of older checkpoints.
@@ -55,7 +55,7 @@ enum class FaultPoint : std::uint8_t {
   kCheckpointMarker,
   kCheckpointLatest,
   kCheckpointPrune,
-  kJoin,
+  kJoin,   // refused as not built yet
   kStore,  // the coordinator has stored a generation and told nobody
 };
 

@@ -74,7 +74,7 @@ TEST(Fault, RefusesWithTheWordTheChoicesAndAnExample) {
       {"kill stage 1 at F and rejoin after 2s", StatusCode::kInvalidArgument,
        "the kill of one worker"},
       {"stop 1:1 at F and rejoin after 2s", StatusCode::kInvalidArgument, "the kill of one worker"},
-      {"kill 1:1 at snapshot", StatusCode::kUnimplemented, "not built yet: fault point snapshot"},
+      {"kill 1:1 at join", StatusCode::kUnimplemented, "not built yet: fault point join"},
       {"kill 1:1 at checkpoint.marker", StatusCode::kInvalidArgument, "'kill all' only"},
       {"slow x2 coordinator at F", StatusCode::kInvalidArgument, "a coordinator can be killed"},
       {"kill 1:1 at store", StatusCode::kInvalidArgument, "only the coordinator is ever"},

@@ -11,6 +11,9 @@ void KeptMessages::OnSend(const ExecutorMessage& message) {
     if (!hello_) return;
     hello_->generation = ledger->generation;
     hello_->version = ledger->version;
+    hello_->snapshots = ledger->snapshots;
+  } else if (const auto* held = std::get_if<SnapshotHeld>(&message)) {
+    if (hello_) hello_->snapshots.push_back(*held);
   } else if (const auto* broken = std::get_if<LinkBroken>(&message)) {
     broken_links_[broken->peer] = *broken;
   } else if (const auto* done = std::get_if<IterationDone>(&message)) {
@@ -23,8 +26,18 @@ void KeptMessages::OnSend(const ExecutorMessage& message) {
 void KeptMessages::OnReceive(const CoordinatorMessage& message) {
   if (const auto* recorded = std::get_if<Recorded>(&message)) {
     unrecorded_.erase(unrecorded_.begin(), unrecorded_.upper_bound(recorded->iteration));
+  } else if (const auto* counts = std::get_if<SnapshotCounts>(&message)) {
+    if (!hello_) return;
+    std::erase_if(hello_->snapshots,
+                  [&](const SnapshotHeld& held) { return held.version < counts->version; });
+  } else if (std::holds_alternative<Resume>(message)) {
+    if (!hello_ || !goes_back_to_) return;
+    std::erase_if(hello_->snapshots,
+                  [&](const SnapshotHeld& held) { return held.version != *goes_back_to_; });
   } else if (const auto* prepare = std::get_if<Prepare>(&message)) {
-    finished_.reset();       // said anew in every generation
+    finished_.reset();  // said anew in every generation
+    goes_back_to_.reset();
+    if (prepare->restore) goes_back_to_ = prepare->from_memory ? *prepare->restore : kNoSnapshot;
     if (prepare->restore) {  // what was done since is void
       unrecorded_.erase(unrecorded_.lower_bound(*prepare->restore), unrecorded_.end());
     }

@@ -5,9 +5,10 @@
 //   kept.OnSend(message); kept.OnReceive(message);
 //   for (const ExecutorMessage& message : kept.Again()) stream.Send(message);
 //
-// Kept are: who this is and how far it has come (Hello), results of iterations until they are
-// Recorded, broken links until a Prepare has them made anew, and Finished. Nothing else matters: a
-// new coordinator begins a generation, and the ledgers say the rest.
+// Kept are: who this is, how far it has come and which snapshots it keeps (Hello), results of
+// iterations until they are Recorded, broken links until a Prepare has them made anew, and
+// Finished. Nothing else matters: a new coordinator begins a generation, and the ledgers say the
+// rest.
 //
 // Pure; not thread-safe.
 #ifndef RECYCLE_PROTOCOL_KEPT_MESSAGES_H_
@@ -36,6 +37,9 @@ class KeptMessages {
   std::map<WorkerId, LinkBroken> broken_links_;       // by peer
   std::map<std::int32_t, IterationDone> unrecorded_;  // by iteration
   std::optional<Finished> finished_;
+  // By the newest Prepare: once all resume, other snapshots are void.
+  static constexpr std::int32_t kNoSnapshot = -1;
+  std::optional<std::int32_t> goes_back_to_;
 };
 
 }  // namespace recycle

@@ -93,6 +93,30 @@ TEST_F(KeptMessagesTest, FinishedIsOfTheGenerationInWhichItWasSaid) {
   EXPECT_EQ(kept_.Again().size(), 1U);
 }
 
+TEST_F(KeptMessagesTest, SnapshotsStayUntilNewerOnesCountOrEverybodyHasGoneBack) {
+  const auto versions = [this] {
+    std::vector<int> kept;
+    for (const SnapshotHeld& held : std::get<Hello>(kept_.Again().front()).snapshots) {
+      kept.push_back(held.version);
+    }
+    return kept;
+  };
+  for (const int version : {4, 8, 12}) kept_.OnSend(SnapshotHeld{StageId(1), version, 8});
+  kept_.OnReceive(SnapshotCounts{8});
+  EXPECT_EQ(versions(), (std::vector{8, 12}));
+  Prepare back = MakePrepare(3, {Place(1, 1)});
+  back.restore = 8;
+  back.from_memory = true;
+  kept_.OnReceive(back);
+  EXPECT_EQ(versions(), (std::vector{8, 12}));
+  kept_.OnReceive(Resume{.generation = Generation(3)});
+  EXPECT_EQ(versions(), std::vector{8});
+  back.from_memory = false;
+  kept_.OnReceive(back);
+  kept_.OnReceive(Resume{.generation = Generation(3)});
+  EXPECT_TRUE(versions().empty());
+}
+
 TEST(KeptMessages, NothingIsSaidBeforeHello) {
   KeptMessages kept;
   kept.OnSend(MakeLedger(1, 0));

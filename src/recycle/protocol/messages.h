@@ -35,6 +35,14 @@ using Endpoints = std::map<EndpointName, std::string>;
 
 // --- executor -> coordinator -------------------------------------------------------------------
 
+// The sender keeps the state that `stage` (its own, or another) had after `version` steps, in
+// memory.
+struct SnapshotHeld {
+  StageId stage;
+  std::int32_t version = 0;
+  std::int64_t bytes = 0;
+};
+
 // First message on a control stream, of which there is one per coordinator that leads: a new leader
 // learns from it who lives.
 struct Hello {
@@ -42,6 +50,7 @@ struct Hello {
   std::int32_t pid = 0;
   Generation generation;  // of the newest Ledger it has sent; 0: none, it was in no generation yet
   std::int32_t version = 0;  // steps made by then
+  std::vector<SnapshotHeld> snapshots = {};
 };
 
 // Sent by its own thread every heartbeat interval, whatever the training thread does.
@@ -102,9 +111,10 @@ struct Ledger {
   bool holds_norm = false;
   // The validation pass after step `version` - 1 is due and not finished here.
   bool owes_validation = false;
-  std::vector<IterationLedger> iterations;  // ascending; those that are not closed, at most two
-  std::vector<std::int32_t> undo;           // iterations before whose step the exact bits are kept
-  Endpoints endpoints;                      // what this worker listens on for the new generation
+  std::vector<IterationLedger> iterations;   // ascending; those that are not closed, at most two
+  std::vector<std::int32_t> undo;            // iterations before whose step the exact bits are kept
+  Endpoints endpoints;                       // what this worker listens on for the new generation
+  std::vector<SnapshotHeld> snapshots = {};  // what it keeps now
 };
 
 // The first action of the new generation has started.
@@ -196,8 +206,8 @@ struct ShardWritten {
   std::string error;  // why there is none; "" = it is durable
 };
 
-// The answer to a Prepare with `restore` by a worker that could not load the checkpoint: it waits
-// for the next Prepare.
+// The answer to a Prepare with `restore` by a worker that could not take the state of that version:
+// it waits for the next Prepare.
 struct RestoreFailed {
   Generation generation;
   std::int32_t version = 0;
@@ -207,7 +217,7 @@ struct RestoreFailed {
 using ExecutorMessage =
     std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed, IterationDone, LastWords,
                  FaultReport, Finished, TransferOpened, TransferBroken, CaughtUp, StateHash,
-                 Departing, ShardWritten, RestoreFailed>;
+                 Departing, ShardWritten, RestoreFailed, SnapshotHeld>;
 
 // --- coordinator -> executor -------------------------------------------------------------------
 
@@ -218,8 +228,10 @@ struct Prepare {
   // Links between live workers that must be made anew (they broke though both ends live).
   std::vector<std::pair<WorkerId, WorkerId>> relinked;
   std::string reason;
-  // Everybody gives up what it has and takes its stage's state from the checkpoint of this version.
+  // Everybody gives up what it has and takes its stage's state of this version: from the
+  // checkpoint, or from the snapshot in its memory.
   std::optional<std::int32_t> restore;
+  bool from_memory = false;
 };
 
 // `from` sends a boundary tensor out of its log once more.
@@ -279,6 +291,13 @@ struct StopRequest {};
 // The job is over, or the worker has drained: exit with 0.
 struct Leave {};
 
+// Instead of a running stage's state: what the donor keeps of snapshots of `stage`.
+struct SnapshotOrder {
+  StageId stage;
+  // Only this one, at once; absent: the newest, and every later one.
+  std::optional<std::int32_t> version = std::nullopt;
+};
+
 // The state of `donor`'s stage goes to `joiner`, which is no member yet, over a link of its own.
 // Sent to both, twice: without addresses each opens its end and answers TransferOpened; with both
 // addresses they connect, and the copy begins.
@@ -288,6 +307,7 @@ struct Transfer {
   WorkerId joiner;
   std::string donor_end;
   std::string joiner_end;
+  std::optional<SnapshotOrder> snapshot = std::nullopt;
 };
 
 // The copy is over, or given up: its link goes.
@@ -303,8 +323,14 @@ struct Recorded {
   std::int32_t iteration = 0;  // 0-based
 };
 
+// Every stage's state of this version is kept by its workers and by one of another stage: older
+// snapshots may go.
+struct SnapshotCounts {
+  std::int32_t version = 0;
+};
+
 using CoordinatorMessage = std::variant<Prepare, Resume, Ask, Fence, StopRequest, Leave, Transfer,
-                                        EndTransfer, Drain, Recorded>;
+                                        EndTransfer, Drain, Recorded, SnapshotCounts>;
 
 // --- agent -> coordinator ----------------------------------------------------------------------
 

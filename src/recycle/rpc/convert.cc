@@ -15,11 +15,24 @@ namespace {
 
 // --- to the wire
 
+void FillHeld(const SnapshotHeld& held, v1::SnapshotHeld& proto) {
+  proto.set_stage(held.stage.value());
+  proto.set_version(held.version);
+  proto.set_bytes(held.bytes);
+}
+
+void Fill(const SnapshotHeld& message, v1::ExecutorMessage& proto) {
+  FillHeld(message, *proto.mutable_snapshot_held());
+}
+
 void Fill(const Hello& message, v1::ExecutorMessage& proto) {
   *proto.mutable_hello()->mutable_worker() = ToProto(message.worker);
   proto.mutable_hello()->set_pid(message.pid);
   proto.mutable_hello()->set_generation(message.generation.value());
   proto.mutable_hello()->set_version(message.version);
+  for (const SnapshotHeld& held : message.snapshots) {
+    FillHeld(held, *proto.mutable_hello()->add_snapshots());
+  }
 }
 
 void Fill(const Heartbeat& message, v1::ExecutorMessage& proto) {
@@ -51,6 +64,7 @@ void Fill(const Ledger& message, v1::ExecutorMessage& proto) {
   }
   for (const std::int32_t iteration : message.undo) ledger.add_undo(iteration);
   *ledger.mutable_endpoints() = ToProto(message.endpoints);
+  for (const SnapshotHeld& held : message.snapshots) FillHeld(held, *ledger.add_snapshots());
 }
 
 void Fill(const Resumed& message, v1::ExecutorMessage& proto) {
@@ -152,6 +166,7 @@ void Fill(const Prepare& message, v1::CoordinatorMessage& proto) {
   }
   prepare.set_reason(message.reason);
   if (message.restore) prepare.set_restore(*message.restore);
+  prepare.set_from_memory(message.from_memory);
 }
 
 void Fill(const Resume& message, v1::CoordinatorMessage& proto) {
@@ -190,6 +205,14 @@ void Fill(const Transfer& message, v1::CoordinatorMessage& proto) {
   *transfer.mutable_joiner() = ToProto(message.joiner);
   transfer.set_donor_end(message.donor_end);
   transfer.set_joiner_end(message.joiner_end);
+  if (!message.snapshot) return;
+  transfer.mutable_snapshot()->set_stage(message.snapshot->stage.value());
+  if (message.snapshot->version)
+    transfer.mutable_snapshot()->set_version(*message.snapshot->version);
+}
+
+void Fill(const SnapshotCounts& message, v1::CoordinatorMessage& proto) {
+  proto.mutable_snapshot_counts()->set_version(message.version);
 }
 
 void Fill(const EndTransfer& message, v1::CoordinatorMessage& proto) {
@@ -221,14 +244,40 @@ void Fill(const ExecutorExited& message, v1::AgentMessage& proto) {
 
 // --- from the wire
 
+StatusOr<SnapshotHeld> ReadHeld(const v1::SnapshotHeld& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("stage", proto.stage()));
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(AtLeastZero("bytes", proto.bytes()));
+  return SnapshotHeld{
+      .stage = StageId(proto.stage()), .version = proto.version(), .bytes = proto.bytes()};
+}
+
+template <typename Repeated>
+StatusOr<std::vector<SnapshotHeld>> ReadSnapshots(const Repeated& proto) {
+  std::vector<SnapshotHeld> snapshots;
+  for (const v1::SnapshotHeld& entry : proto) {
+    RC_ASSIGN_OR_RETURN(snapshots.emplace_back(), ReadHeld(entry));
+  }
+  return snapshots;
+}
+
+StatusOr<ExecutorMessage> Read(const v1::SnapshotHeld& proto) {
+  RC_ASSIGN_OR_RETURN(const SnapshotHeld held, ReadHeld(proto));
+  return held;
+}
+
 StatusOr<ExecutorMessage> Read(const v1::Hello& proto) {
   RC_ASSIGN_OR_RETURN(const WorkerId worker,
                       ReadWorker("worker", proto.has_worker(), proto.worker()));
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
   RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   RC_RETURN_IF_ERROR(AtLeastZero("pid", proto.pid()));
-  return Hello{
-      .worker = worker, .pid = proto.pid(), .generation = generation, .version = proto.version()};
+  RC_ASSIGN_OR_RETURN(std::vector<SnapshotHeld> snapshots, ReadSnapshots(proto.snapshots()));
+  return Hello{.worker = worker,
+               .pid = proto.pid(),
+               .generation = generation,
+               .version = proto.version(),
+               .snapshots = std::move(snapshots)};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::Heartbeat& proto) {
@@ -254,7 +303,9 @@ StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
                 .owes_validation = proto.owes_validation(),
                 .iterations = {},
                 .undo = {proto.undo().begin(), proto.undo().end()},
-                .endpoints = ReadEndpoints(proto.endpoints())};
+                .endpoints = ReadEndpoints(proto.endpoints()),
+                .snapshots = {}};
+  RC_ASSIGN_OR_RETURN(ledger.snapshots, ReadSnapshots(proto.snapshots()));
   for (const v1::IterationLedger& entry : proto.iterations()) {
     RC_ASSIGN_OR_RETURN(IterationLedger iteration, ReadIterationLedger(entry));
     ledger.iterations.push_back(std::move(iteration));
@@ -367,6 +418,7 @@ StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
     RC_RETURN_IF_ERROR(CheckIteration("restore", proto.restore()));
     prepare.restore = proto.restore();
   }
+  prepare.from_memory = proto.from_memory();
   return prepare;
 }
 
@@ -395,11 +447,26 @@ StatusOr<CoordinatorMessage> Read(const v1::Transfer& proto) {
   RC_ASSIGN_OR_RETURN(const WorkerId donor, ReadWorker("donor", proto.has_donor(), proto.donor()));
   RC_ASSIGN_OR_RETURN(const WorkerId joiner,
                       ReadWorker("joiner", proto.has_joiner(), proto.joiner()));
-  return Transfer{.transfer = proto.transfer(),
-                  .donor = donor,
-                  .joiner = joiner,
-                  .donor_end = proto.donor_end(),
-                  .joiner_end = proto.joiner_end()};
+  Transfer transfer{.transfer = proto.transfer(),
+                    .donor = donor,
+                    .joiner = joiner,
+                    .donor_end = proto.donor_end(),
+                    .joiner_end = proto.joiner_end(),
+                    .snapshot = std::nullopt};
+  if (!proto.has_snapshot()) return transfer;
+  RC_RETURN_IF_ERROR(AtLeastZero("snapshot.stage", proto.snapshot().stage()));
+  transfer.snapshot =
+      SnapshotOrder{.stage = StageId(proto.snapshot().stage()), .version = std::nullopt};
+  if (proto.snapshot().has_version()) {
+    RC_RETURN_IF_ERROR(AtLeastZero("snapshot.version", proto.snapshot().version()));
+    transfer.snapshot->version = proto.snapshot().version();
+  }
+  return transfer;
+}
+
+StatusOr<CoordinatorMessage> Read(const v1::SnapshotCounts& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  return SnapshotCounts{.version = proto.version()};
 }
 
 StatusOr<CoordinatorMessage> Read(const v1::Recorded& proto) {
@@ -488,6 +555,8 @@ StatusOr<ExecutorMessage> FromProto(const v1::ExecutorMessage& message) {
       return Read(message.shard_written());
     case v1::ExecutorMessage::kRestoreFailed:
       return Read(message.restore_failed());
+    case v1::ExecutorMessage::kSnapshotHeld:
+      return Read(message.snapshot_held());
     case v1::ExecutorMessage::KIND_NOT_SET:
       break;
   }
@@ -516,6 +585,8 @@ StatusOr<CoordinatorMessage> FromProto(const v1::CoordinatorMessage& message) {
       return Drain{};
     case v1::CoordinatorMessage::kRecorded:
       return Read(message.recorded());
+    case v1::CoordinatorMessage::kSnapshotCounts:
+      return Read(message.snapshot_counts());
     case v1::CoordinatorMessage::KIND_NOT_SET:
       break;
   }

@@ -16,7 +16,11 @@ inline WorkerId WorkerAt(int pipeline, int stage) { return {PipelineId(pipeline)
 inline std::vector<ExecutorMessage> ExecutorMessages() {
   const Generation generation(3);
   return {
-      Hello{.worker = WorkerAt(1, 2), .pid = 77, .generation = generation, .version = 4},
+      Hello{.worker = WorkerAt(1, 2),
+            .pid = 77,
+            .generation = generation,
+            .version = 4,
+            .snapshots = {{.stage = StageId(1), .version = 4, .bytes = 1LL << 40}}},
       Heartbeat{.generation = generation, .version = 4, .peak_bytes = 1LL << 40},
       LinkBroken{.generation = generation, .peer = WorkerAt(2, 1), .error = "reset \xff by peer"},
       StillHere{.nonce = 9},
@@ -33,7 +37,8 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
                              .inbox = {{BoundaryKind::kGradient, StageId(1), {PipelineId(1), 1}}},
                              .log = {{BoundaryKind::kActivation, StageId(2), {PipelineId(1), 2}}}}},
              .undo = {4},
-             .endpoints = {{"link 0:1", std::string("\0\xff", 2)}, {"stage 2:2", "x"}}},
+             .endpoints = {{"link 0:1", std::string("\0\xff", 2)}, {"stage 2:2", "x"}},
+             .snapshots = {{.stage = StageId(1), .version = 4, .bytes = 8}}},
       Resumed{.generation = generation},
       IterationDone{.generation = generation,
                     .iteration = 6,
@@ -64,6 +69,7 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
                    .sha256 = "ab",
                    .error = "no room \xff"},
       RestoreFailed{.generation = Generation(3), .version = 15, .error = "damaged \xff"},
+      SnapshotHeld{.stage = StageId(2), .version = 16, .bytes = 1LL << 40},
   };
 }
 
@@ -92,7 +98,8 @@ inline std::vector<CoordinatorMessage> CoordinatorMessages() {
               .dead = {WorkerAt(0, 1)},
               .relinked = {{WorkerAt(1, 0), WorkerAt(1, 1)}},
               .reason = "worker 0:1 is lost",
-              .restore = 40},
+              .restore = 40,
+              .from_memory = true},
       Resume{.generation = Generation(2),
              .open = {{.iteration = 5,
                        .rest = std::make_shared<const Plan>(SmallRest()),
@@ -115,10 +122,12 @@ inline std::vector<CoordinatorMessage> CoordinatorMessages() {
                .donor = WorkerAt(0, 1),
                .joiner = WorkerAt(1, 1),
                .donor_end = std::string("\0\xfe", 2),
-               .joiner_end = std::string("\0\xff", 2)},
+               .joiner_end = std::string("\0\xff", 2),
+               .snapshot = SnapshotOrder{.stage = StageId(2), .version = 16}},
       EndTransfer{.transfer = 3},
       Drain{},
       Recorded{.iteration = 9},
+      SnapshotCounts{.version = 16},
   };
 }
 
