@@ -106,6 +106,7 @@ void PrintFigures(const Shape& shape, int trials, const Figures& figures) {
 
 bool RunTrials(const Shape& shape, int trials, const std::vector<std::string>& stores) {
   std::vector<Figures> all;
+  all.reserve(stores.size());
   for (const std::string& store : stores) all.push_back({.store = store});
   Prng prng(11);
   for (int trial = 1; trial <= trials; ++trial) {

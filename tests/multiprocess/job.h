@@ -39,6 +39,8 @@ struct JobOptions {
   int checkpoint_keep = 2;
   int snapshot_every = 0;
   std::string method = "adaptive";
+  bool staggered = false;
+  double clip = 1.0;
   std::string command = "train";  // of `recycle`, or another one that takes a job
   std::vector<std::string> inject = {};
   std::filesystem::path run_folder = {};    // absolute; empty: in the job's own folder

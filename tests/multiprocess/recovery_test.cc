@@ -24,6 +24,17 @@ JobOptions ThreeByThree() {
   return {.data = 3, .pipeline = 3, .micro_batches = 2, .iterations = kIterations};
 }
 
+// Stages go ahead after ten iterations that needed no clipping.
+constexpr int kFirstStaggered = 11;
+
+JobOptions Staggered() {
+  JobOptions options = ThreeByThree();
+  options.staggered = true;
+  options.clip = 1000;
+  options.iterations = kFirstStaggered + kIterations;
+  return options;
+}
+
 struct Account {
   int parts = 0;  // F, I and W of the victim's share
   int replayed = 0;
@@ -95,15 +106,15 @@ void ExpectExactAccounts(const Job& job, WorkerId victim, int iteration) {
 
 // One job has three deaths at the same point, each in another stage: with none, one and two before
 // it. Over the first one's stage that makes every point x stage x number of earlier failures.
-class KillAtPoint : public ::testing::TestWithParam<std::tuple<std::string, int>> {};
+class KillAtPoint : public ::testing::TestWithParam<std::tuple<std::string, int, bool>> {};
 
 TEST_P(KillAtPoint, TrainingGoesOnWithTheSameNumbers) {
-  const auto& [point, stage] = GetParam();
-  JobOptions options = ThreeByThree();
+  const auto& [point, stage, staggered] = GetParam();
+  JobOptions options = staggered ? Staggered() : ThreeByThree();
   std::vector<std::pair<WorkerId, int>> victims;
   for (const int earlier : {0, 1, 2}) {
     const WorkerId victim{PipelineId(1 + earlier % 2), StageId((stage + earlier) % 3)};
-    const int iteration = 2 + 2 * earlier;
+    const int iteration = (staggered ? kFirstStaggered + 1 : 2) + 2 * earlier;
     victims.emplace_back(victim, iteration);
     options.inject.push_back(
         fmt::format("kill {} at {} of iteration {}", ToString(victim), point, iteration));
@@ -130,17 +141,24 @@ TEST_P(KillAtPoint, TrainingGoesOnWithTheSameNumbers) {
   }
 }
 
+const auto kPoints = ::testing::Values("F", "I", "W", "send", "recv", "all-reduce", "commit",
+                                       "step", "validate", "heartbeat");
+
+std::string NameOfKill(const ::testing::TestParamInfo<KillAtPoint::ParamType>& info) {
+  std::string name = fmt::format("{}_stage{}", std::get<0>(info.param), std::get<1>(info.param));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Matrix, KillAtPoint,
-                         ::testing::Combine(::testing::Values("F", "I", "W", "send", "recv",
-                                                              "all-reduce", "commit", "step",
-                                                              "validate", "heartbeat"),
-                                            ::testing::Values(0, 1, 2)),
-                         [](const ::testing::TestParamInfo<KillAtPoint::ParamType>& info) {
-                           std::string name = fmt::format("{}_stage{}", std::get<0>(info.param),
-                                                          std::get<1>(info.param));
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         ::testing::Combine(kPoints, ::testing::Values(0, 1, 2),
+                                            ::testing::Values(false)),
+                         NameOfKill);
+
+// The three deaths of a job are in all three stages anyway.
+INSTANTIATE_TEST_SUITE_P(Staggered, KillAtPoint,
+                         ::testing::Combine(kPoints, ::testing::Values(2), ::testing::Values(true)),
+                         NameOfKill);
 
 struct Scenario {
   std::string name;
@@ -156,11 +174,34 @@ TEST_P(Scenarios, TrainingGoesOnWithTheSameNumbers) {
   ExpectUnharmedResults(job, GetParam().options, GetParam().lost);
 }
 
-std::vector<Scenario> MakeScenarios() {
-  const auto with = [](JobOptions options, std::vector<std::string> inject) {
-    options.inject = std::move(inject);
-    return options;
+JobOptions WithFaults(JobOptions options, std::vector<std::string> inject) {
+  options.inject = std::move(inject);
+  return options;
+}
+
+std::vector<Scenario> StaggeredScenarios() {
+  const JobOptions staggered = Staggered();
+  JobOptions tied = staggered;
+  tied.tied = true;
+  return {
+      {"neighbours_between_their_steps",
+       WithFaults(staggered,
+                  {"slow x300 0:0 at W of iteration 13 for 1s",
+                   "kill 1:1 at commit of iteration 13", "kill 1:0 at regroup of iteration 13"}),
+       2},
+      {"one_stage_ahead_of_the_other",
+       WithFaults(staggered,
+                  {"slow x300 0:2 at W of iteration 13 for 1s", "kill 1:0 at F of iteration 14"}),
+       1},
+      {"tied",
+       WithFaults(tied,
+                  {"kill 1:0 at all-reduce of iteration 13", "kill 1:2 at step of iteration 15"}),
+       2},
   };
+}
+
+std::vector<Scenario> MakeScenarios() {
+  const auto& with = WithFaults;
   const JobOptions three = ThreeByThree();
   const JobOptions four = {.data = 4, .pipeline = 2, .iterations = kIterations};
   const JobOptions five = {.data = 5, .pipeline = 1, .iterations = kIterations};
@@ -216,6 +257,8 @@ std::vector<Scenario> MakeScenarios() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Scenarios, ::testing::ValuesIn(MakeScenarios()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Staggered, Scenarios, ::testing::ValuesIn(StaggeredScenarios()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Recovery, AFrozenWorkerIsLeftBehindAndExitsWith75WhenItWakes) {

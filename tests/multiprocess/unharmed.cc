@@ -19,11 +19,13 @@ struct Reference {
 
 const Reference& ReferenceFor(const JobOptions& options) {
   static std::map<std::string, Reference> known;
-  const std::string key = fmt::format("{}x{} M{} tied={} it={}", options.data, options.pipeline,
-                                      options.micro_batches, options.tied, options.iterations);
+  const std::string key =
+      fmt::format("{}x{} M{} tied={} it={} clip={}", options.data, options.pipeline,
+                  options.micro_batches, options.tied, options.iterations, options.clip);
   if (!known.contains(key)) {
     JobOptions unharmed = options;
     unharmed.inject.clear();
+    unharmed.staggered = false;
     Job job(unharmed);
     EXPECT_EQ(job.Run(), 0) << job.Output();
     known[key] = {job.Losses(), job.GradientNorms(), job.SamplesPerIteration()};

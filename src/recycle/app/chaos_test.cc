@@ -70,7 +70,7 @@ TEST(ChaosSequence, AllKindsComeUpAndAlsoTwoAtOnce) {
   int pairs = 0;
   int of_coordinator = 0;
   int of_store = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     for (const ChaosTrial& trial : ChaosTrials(kShape, seed)) {
       pairs += trial.faults.size() == 2 ? 1 : 0;
       for (const Fault& fault : trial.faults) {

@@ -174,15 +174,18 @@ std::string CommandLinePage() {
 TEST_F(CommandLineTest, DocumentedFaultsAreFaults) {
   const std::string page = CommandLinePage();
   const std::vector<std::string> targets = Documented(page, "- `TARGET`:", "- `POINT`:");
-  EXPECT_EQ(targets.size(), 6u);
+  EXPECT_EQ(targets.size(), 7u);
   for (const std::string& target : targets) {
-    const std::string what = target.starts_with("link") ? "drop" : "kill";
-    const StatusOr<Fault> fault = ParseFault(what + " " + target + " at send");
+    const std::string what = target.starts_with("link") ? "drop"
+                             : target == "store"        ? "stop"
+                                                        : "kill";
+    const std::string end = target == "store" ? " for 1s" : "";
+    const StatusOr<Fault> fault = ParseFault(what + " " + target + " at send" + end);
     EXPECT_TRUE(fault.ok()) << fault.status();
     EXPECT_THAT(Run({"train", "--help"}).out, HasSubstr(target));
   }
   const std::vector<std::string> points = Documented(page, "- `POINT`:", " There `kill all`");
-  EXPECT_EQ(points.size(), 18u);
+  EXPECT_EQ(points.size(), 19u);
   for (const std::string& point : points) {
     const StatusOr<Fault> fault = ParseFault("kill all at " + point);
     EXPECT_TRUE(fault.ok()) << fault.status();

@@ -241,9 +241,11 @@ Keys ScheduleKeys() {
                   "weights, so that the latter can fill bubbles."},
                  RC_FIELD(schedule.decoupled)),
       BooleanKey({"schedule.staggered", "",
-                  "A stage's next iteration waits for that stage's own "
-                  "step only."},
-                 RC_FIELD(schedule.staggered), /*built=*/false),
+                  "A stage's next iteration waits for that stage's own step only; the gradient's "
+                  "norm is judged meanwhile, and a step that was wrong is made again from the very "
+                  "bits. Until ten iterations in a row needed neither clipping nor another "
+                  "correction, all stages wait for the norm."},
+                 RC_FIELD(schedule.staggered)),
       MemoryCapKey(),
       FileKey({"schedule.plan", "", "A plan to run as it is until a worker dies (also --plan)."},
               RC_FIELD(schedule.plan), "a plan file"),

@@ -374,6 +374,8 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnounceLinkRestored& restored) { recorder_.OnLinkRestored(restored); },
           [this](const AnnounceRejoin& news) { recorder_.OnRejoin(news); },
           [this](const AnnounceParked& parked) { recorder_.OnParked(parked); },
+          [this](const AnnounceRollback& rollback) { recorder_.OnRollback(rollback); },
+          [this](const AnnounceSkippedStep& skipped) { recorder_.OnSkippedStep(skipped); },
           [this](const AnnounceRefusal& refusal) { recorder_.Warn(refusal.reason); },
           [this](const AnnounceFault& /*its stamp says more*/) { recorder_.FaultsFired(); },
           [this](const AnnounceShard& announced) {
@@ -502,6 +504,8 @@ ExitCode CoordinatorProcess::CodeOf(const EndJob& end, bool every_fault_fired) c
       return ExitCode::kStageLost;
     case EndJob::How::kJoinTimeout:
       return ExitCode::kUnreachable;
+    case EndJob::How::kDiverged:
+      return ExitCode::kNo;
     case EndJob::How::kFailed:
       return ExitCode::kBug;
   }

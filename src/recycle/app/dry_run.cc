@@ -29,8 +29,9 @@ struct WorkerMemory {
   double log_bytes = 0;         // of an iteration's boundary log, what stays in memory
   double save_bytes = 0;        // the copy of its share that goes into a checkpoint
   double snapshot_bytes = 0;    // of its own stage and of those it holds
+  double undo_bytes = 0;        // staggered: its state before a step that is not validated yet
   double total() const {
-    return state_bytes + activation_bytes + log_bytes + save_bytes + snapshot_bytes;
+    return state_bytes + activation_bytes + log_bytes + save_bytes + snapshot_bytes + undo_bytes;
   }
 };
 
@@ -76,7 +77,8 @@ StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, con
     memory.push_back(
         {worker, layers[stage], costs.parameter_bytes, costs.state_bytes, peaks[w],
          LogBytes(plan.workers[w], sized, static_cast<double>(config.resilience.log_bytes)),
-         SaveBytes(config, plan, worker.stage, costs.state_bytes), snapshots[worker]});
+         SaveBytes(config, plan, worker.stage, costs.state_bytes), snapshots[worker],
+         plan.options.staggered ? costs.state_bytes : 0});
   }
   return memory;
 }
@@ -98,16 +100,19 @@ std::string SnapshotText(int every) {
 
 std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes,
                    int every) {
-  std::string text = fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>8} {:>12} {:>10}\n",
-                                 "worker", "layers", "parameters MB", "state MB", "activations MB",
-                                 "log MB", "save MB", "snapshots MB", "total MB");
+  std::string text =
+      fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>8} {:>12} {:>8} {:>10}\n", "worker",
+                  "layers", "parameters MB", "state MB", "activations MB", "log MB", "save MB",
+                  "snapshots MB", "undo MB", "total MB");
   double sum = 0;
   for (const WorkerMemory& worker : memory) {
     text += fmt::format(
-        "{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>8.1f} {:>8.1f} {:>12.1f} {:>10.1f}\n",
+        "{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>8.1f} {:>8.1f} {:>12.1f} {:>8.1f} "
+        "{:>10.1f}\n",
         ToString(worker.worker), LayersText(worker.layers), worker.parameter_bytes / kMega,
         worker.state_bytes / kMega, worker.activation_bytes / kMega, worker.log_bytes / kMega,
-        worker.save_bytes / kMega, worker.snapshot_bytes / kMega, worker.total() / kMega);
+        worker.save_bytes / kMega, worker.snapshot_bytes / kMega, worker.undo_bytes / kMega,
+        worker.total() / kMega);
     sum += worker.total();
   }
   text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n",
@@ -115,7 +120,9 @@ std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, do
   text += fmt::format(
       "layers: 0 is the embedding, {} the head; state: parameters with the optimizer's moments; "
       "log: what\nit sent, kept in case a peer dies; save: its copy for a checkpoint; snapshots: "
-      "its stage's state and\nthat of a stage it holds, {}\n\n",
+      "its stage's state and\nthat of a stage it holds, {}; undo: the state before a step\nthat "
+      "may "
+      "turn out wrong (schedule.staggered)\n\n",
       NumLayers(memory) - 1, SnapshotText(every));
   std::size_t num_actions = 0;
   for (const WorkerSchedule& worker : plan.workers) num_actions += worker.actions.size();
@@ -135,6 +142,7 @@ std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, do
                        {"log_bytes", worker.log_bytes},
                        {"save_bytes", worker.save_bytes},
                        {"snapshot_bytes", worker.snapshot_bytes},
+                       {"undo_bytes", worker.undo_bytes},
                        {"total_bytes", worker.total()}});
   }
   const nlohmann::ordered_json report = {{"workers", workers},
@@ -169,11 +177,12 @@ Status CheckFits(const Plan& plan, const JobConfig& config, const std::string& p
         ": a job starts with all its workers, but the plan has failed ones or is for the rest "
         "of an iteration; make it without --failed"));
   }
-  if (plan.options.staggered) {
-    return absl::UnimplementedError(
-        absl::StrCat(path,
-                     ": options.staggered is true, which is not built yet; make the plan "
-                     "with --no-stagger"));
+  if (plan.options.staggered != config.schedule.staggered) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: options.staggered is {}, but it must be schedule.staggered of the job, {}; set "
+        "schedule.staggered={}, or make the plan {} --no-stagger",
+        path, plan.options.staggered, config.schedule.staggered, plan.options.staggered,
+        plan.options.staggered ? "with" : "without"));
   }
   return OkStatus();
 }

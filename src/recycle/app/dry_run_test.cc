@@ -28,13 +28,19 @@ JobConfig Job(const std::vector<std::string>& overrides = {}) {
 }
 
 TEST(JobConversionTest, TheRequestIsTheJob) {
-  const StatusOr<PlanRequest> request = PlanRequestOf(Job(), {}, 1e9);
+  const StatusOr<PlanRequest> request =
+      PlanRequestOf(Job({"resilience.snapshot_every=0"}), {}, 1e9);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->parallel, (Parallelism{.data = 3, .pipeline = 2}));
   EXPECT_EQ(request->micro_batches, 4);
   EXPECT_FALSE(request->options.staggered);
   for (const StageCosts& stage : request->costs.stages) {
     EXPECT_EQ(stage.capacity_bytes, 1e9 - stage.state_bytes);  // memory_cap auto
+  }
+  // Two snapshots of the own stage, two of another one.
+  for (const StageCosts& stage : PlanRequestOf(Job(), {}, 1e9)->costs.stages) {
+    EXPECT_NEAR(stage.capacity_bytes.value(), 1e9 - 5 * stage.state_bytes, 0.01e9);
+    EXPECT_LT(stage.capacity_bytes.value(), 1e9 - 4 * stage.state_bytes);
   }
 }
 
@@ -131,7 +137,7 @@ TEST_F(PlanFileTest, ThatDoesNotFitTheJobIsRefused) {
   EXPECT_THAT(refused([](Plan& plan) { plan.parallel.data = 2; }),
               HasSubstr("pipelines are 0 to 1"));
   EXPECT_THAT(refused([](Plan& plan) { plan.options.staggered = true; }),
-              HasSubstr("not built yet"));
+              HasSubstr("set schedule.staggered=true, or make the plan with --no-stagger"));
   EXPECT_THAT(refused([](Plan& plan) {
                 std::vector<Action>& actions = plan.workers[0].actions;
                 std::reverse(actions.begin(), actions.end());

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -83,6 +84,10 @@ Status DropLinesAfter(const std::string& path, int iteration) {
 }
 
 double RoundedSeconds(double unix_seconds) { return std::round(unix_seconds * 1e6) / 1e6; }
+
+double NumberOf(const Json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
 
 Json MakeEvent(double unix_seconds, std::string_view name) {
   Json event;

@@ -59,6 +59,9 @@ Status DropLinesAfter(const std::string& path, int iteration);
 // Seconds since the epoch to the microsecond, as all files write times.
 double RoundedSeconds(double unix_seconds);
 
+// A number of a line. JSON has none that is not finite: null stands for those.
+double NumberOf(const Json& value);
+
 // The beginning of an event: {"time": ..., "event": name}.
 Json MakeEvent(double unix_seconds, std::string_view name);
 

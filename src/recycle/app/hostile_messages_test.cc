@@ -127,8 +127,7 @@ class Mutator {
 // A coordinator whose workers behave, beside what else is told to it.
 class Life {
  public:
-  Life()
-      : core_(Options(), PlanMaker(kJobShape, 2), OrderByMicroBatch, {"w"}) {
+  Life() : core_(Options(), PlanMaker(kJobShape, 2), OrderByMicroBatch, {"w"}) {
     Do(TimePassed{});
     for (const WorkerId worker : LiveWorkers(kJobShape, {})) Tell(worker, Hello{worker, 7, {}, 0});
   }

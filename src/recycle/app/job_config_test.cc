@@ -208,10 +208,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     NotBuiltYet, RefusedOverrideTest,
-    ::testing::Values(Refused{"staggered", "schedule.staggered=true",
-                              "schedule.staggered is true, which is not built yet; use false",
-                              absl::StatusCode::kUnimplemented},
-                      Unbuilt("reproducible", "train.reproducible=true", "false"),
+    ::testing::Values(Unbuilt("reproducible", "train.reproducible=true", "false"),
                       Unbuilt("cuda", "device.kind=cuda", "cpu"),
                       Unbuilt("paced", "device.kind={paced: {profile: p.json}}", "cpu"),
                       Unbuilt("tensor", "parallel.tensor=2", "1"),

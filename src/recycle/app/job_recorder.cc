@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <system_error>
@@ -28,6 +29,8 @@ std::string_view HowText(EndJob::How how) {
       return "stage_lost";
     case EndJob::How::kJoinTimeout:
       return "join_timeout";
+    case EndJob::How::kDiverged:
+      return "diverged";
     case EndJob::How::kFailed:
       return "failed";
   }
@@ -160,7 +163,7 @@ void JobRecorder::TakeUpSummary(const RunHistory& history) {
     const std::chrono::duration<double, std::milli> elapsed(line.at("iteration_ms").get<double>());
     RunSummary::Iteration iteration;
     iteration.disturbed = note_until(line.at("iteration"));
-    iteration.loss = line.at("loss");
+    iteration.loss = NumberOf(line.at("loss"));
     iteration.tokens = line.at("tokens");
     iteration.elapsed = std::chrono::duration_cast<Duration>(elapsed);
     iteration.generation = Generation(line.at("generation").get<std::int64_t>());
@@ -388,6 +391,25 @@ void JobRecorder::OnRefused(std::int64_t count, const std::string& last) {
   Json event = MakeEvent(clock_.UnixSeconds(), "calls_refused");
   event["count"] = count;
   event["last"] = last;
+  Write(event);
+}
+
+void JobRecorder::OnRollback(const AnnounceRollback& rollback) {
+  const double norm = std::sqrt(rollback.verdict.squared_norm);
+  Json event = MakeEvent(clock_.UnixSeconds(), "rollback");
+  event["stage"] = rollback.stage.value();
+  event["iteration"] = rollback.verdict.iteration + 1;
+  event["why"] = std::isfinite(norm) ? fmt::format("gradient norm {:.6g} is above clip {:.6g}",
+                                                   norm, config_.optimizer.clip)
+                                     : "the gradient is not finite";
+  Write(event);
+}
+
+void JobRecorder::OnSkippedStep(const AnnounceSkippedStep& skipped) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "step_skipped");
+  event["iteration"] = skipped.iteration + 1;
+  event["in_a_row"] = skipped.in_a_row;
+  event["why"] = "the gradient is not finite";
   Write(event);
 }
 

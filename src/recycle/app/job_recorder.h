@@ -65,6 +65,8 @@ class JobRecorder {
   void OnParked(const AnnounceParked& parked);
   // `count` calls were refused since the last time, `last` among them: calls_refused.
   void OnRefused(std::int64_t count, const std::string& last);
+  void OnRollback(const AnnounceRollback& rollback);
+  void OnSkippedStep(const AnnounceSkippedStep& skipped);
   void OnRestored(const AnnounceRestored& restored);
   void OnSnapshot(const AnnounceSnapshot& snapshot);
   // checkpoint, or a warning.

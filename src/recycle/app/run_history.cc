@@ -65,7 +65,7 @@ std::int32_t RunHistory::iterations_done() const {
 
 std::optional<double> RunHistory::last_loss() const {
   if (metrics_.empty()) return std::nullopt;
-  return metrics_.back().at("loss").get<double>();
+  return NumberOf(metrics_.back().at("loss"));
 }
 
 Generation RunHistory::NewestOf(std::string_view event) const {

@@ -89,6 +89,15 @@ std::vector<std::string> TrainingProgress::OnEvent(const Json& event) {
                         Count(event.at("count").get<std::int64_t>(), "call"),
                         event.at("last").get<std::string>())};
   }
+  if (name == "rollback") {
+    return {fmt::format("stage {} goes back to its step of iteration {}: {}",
+                        event.at("stage").get<int>(), event.at("iteration").get<int>(),
+                        event.at("why").get<std::string>())};
+  }
+  if (name == "step_skipped") {
+    return {fmt::format("iteration {} ends without a step: {}", event.at("iteration").get<int>(),
+                        event.at("why").get<std::string>())};
+  }
   if (name == "job_finished" && event.at("how") != "done") {
     const std::string how = event.at("how");
     const bool unsaved = how == "stage_lost" && config_.checkpoint.every == 0;
@@ -205,11 +214,11 @@ std::string TrainingProgress::LogLine(const Json& metrics) const {
       "lm loss: {:.6E} | grad norm: {:.3f} | live workers: {} | generation: {} |",
       iteration, config_.train.iterations, iteration * samples,
       metrics.at("iteration_ms").get<double>(), metrics.at("tokens_per_s").get<double>(),
-      metrics.at("lr").get<double>(), samples, metrics.at("loss").get<double>(),
-      metrics.at("grad_norm").get<double>(), metrics.at("workers_live").get<int>(),
+      metrics.at("lr").get<double>(), samples, NumberOf(metrics.at("loss")),
+      NumberOf(metrics.at("grad_norm")), metrics.at("workers_live").get<int>(),
       metrics.at("generation").get<std::int64_t>());
   if (metrics.contains("validation_loss")) {
-    line += fmt::format(" lm loss validation: {:.6E} |", metrics["validation_loss"].get<double>());
+    line += fmt::format(" lm loss validation: {:.6E} |", NumberOf(metrics["validation_loss"]));
   }
   return line;
 }
@@ -219,7 +228,7 @@ std::string TrainingProgress::LiveLine(const Json& metrics) const {
   const double left_s =
       (config_.train.iterations - iteration) * metrics.at("iteration_ms").get<double>() / 1e3;
   return fmt::format("iteration {}/{}  loss {:.4f}  {} tokens/s  {}/{} workers  {} left", iteration,
-                     config_.train.iterations, metrics.at("loss").get<double>(),
+                     config_.train.iterations, NumberOf(metrics.at("loss")),
                      WithThousands(metrics.at("tokens_per_s")),
                      metrics.at("workers_live").get<int>(),
                      config_.parallel.data * config_.parallel.pipeline, ClockText(left_s));
@@ -246,7 +255,7 @@ std::vector<std::string> TrainingProgress::Closing(const Json& summary) const {
       fmt::format("{} in {:.1f} s", first, summary.at("wall_s").get<double>())};
   if (!summary.at("final_loss").is_null()) {
     lines.push_back(fmt::format("  loss      {:.4f} at the start, {:.4f} at the end",
-                                summary.at("first_loss").get<double>(),
+                                NumberOf(summary.at("first_loss")),
                                 summary.at("final_loss").get<double>()));
   }
   const int failures = summary.at("failures");

@@ -6,7 +6,7 @@ namespace recycle {
 
 enum class ExitCode : int {
   kDone = 0,
-  kNo = 1,             // the answer is no: an illegal plan, a fault that did not fire
+  kNo = 1,             // no: an illegal plan, a fault that did not fire, training that diverges
   kUsage = 2,          // bad usage or configuration
   kStageLost = 3,      // a stage lost all its state
   kUnreachable = 4,    // could not reach the coordinator or the store

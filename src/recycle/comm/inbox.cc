@@ -85,6 +85,14 @@ void Inbox::DropBefore(int iteration) {
       std::erase_if(newer_, [&](const auto& entry) { return IsClosed(entry.first.second); }));
 }
 
+void Inbox::DropFrom(int iteration) {
+  const std::lock_guard lock(mutex_);
+  counters_.stale_frames +=
+      static_cast<std::int64_t>(std::erase_if(waiting_, [iteration](const auto& entry) {
+        return IsBoundary(entry.first.kind) && entry.first.iteration >= iteration;
+      }));
+}
+
 void Inbox::StartOver(Generation generation, int iteration) {
   const std::lock_guard lock(mutex_);
   PromiseLocked(generation);

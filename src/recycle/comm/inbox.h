@@ -61,6 +61,10 @@ class Inbox {
   // and those still to come.
   void DropBefore(int iteration);
 
+  // Boundary tensors of `iteration` and later that wait are dropped, those of a generation that is
+  // not started yet excepted: the iteration begins again.
+  void DropFrom(int iteration);
+
   // Nothing that has come so far, or comes with a generation older than `generation`, counts any
   // more; boundary tensors from `iteration` on do again.
   void StartOver(Generation generation, int iteration);

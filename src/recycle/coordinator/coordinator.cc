@@ -10,6 +10,9 @@
 namespace recycle {
 namespace {
 
+// A job that has gone without this many steps in a row has diverged.
+constexpr std::int32_t kSkippedStepsAllowed = 10;
+
 // Between all workers of neighbouring stages.
 std::vector<Link> AllLinks(const std::vector<WorkerId>& members) {
   std::vector<Link> links;
@@ -337,7 +340,21 @@ void Coordinator::Receive(WorkerId from, const IterationDone& message) {
     effects_.emplace_back(AnnounceIteration{.done = std::move(done),
                                             .workers_live = static_cast<int>(roster_.Live().size()),
                                             .peak_bytes = roster_.PeakBytes()});
+    const IterationDone& last = std::get<AnnounceIteration>(effects_.back()).done;
+    if (last.skipped_in_a_row > 0) JudgeSkippedStep(last.iteration, last.skipped_in_a_row);
   }
+}
+
+// Nothing has been learnt from any of them: more of the same will not help.
+void Coordinator::JudgeSkippedStep(std::int32_t iteration, std::int32_t in_a_row) {
+  effects_.emplace_back(AnnounceSkippedStep{iteration, in_a_row});
+  if (in_a_row < kSkippedStepsAllowed || phase_ == Phase::kOver) return;
+  End({.how = EndJob::How::kDiverged,
+       .reason = fmt::format("training diverges: the gradient was not finite in {} iterations in a "
+                             "row, the last of them {}; lower optimizer.lr, clip the gradient "
+                             "(optimizer.clip), or begin with more optimizer.warmup",
+                             in_a_row, iteration + 1),
+       .parameters_sha256 = ""});
 }
 
 void Coordinator::Receive(WorkerId from, const LastWords& message) {
@@ -401,6 +418,12 @@ void Coordinator::Receive(WorkerId from, const TransferOpened& message) {
 void Coordinator::Receive(WorkerId from, const TransferBroken& message) {
   rejoins_.Receive(from, message);
   snapshots_.Receive(from, message);
+}
+
+// Of an older generation: the sender's ledger of this one says it.
+void Coordinator::Receive(WorkerId /*from*/, const Amend& message) {
+  const bool runs = phase_ == Phase::kResuming || phase_ == Phase::kTraining;
+  if (runs && message.generation == generation_) changes_.Amend(message.verdict);
 }
 
 // --- coming after another coordinator ------------------------------------------------------------
@@ -650,6 +673,7 @@ void Coordinator::SendResume() {
                 .open = std::move(decision->open),
                 .next_iteration = decision->next_iteration,
                 .repeat_validation = decision->repeat_validation,
+                .verdicts = decision->verdicts,
                 .endpoints = {},
                 .plan = plan_,
                 .compare_state = changes_.has_rejoins() || restored};
@@ -665,6 +689,7 @@ void Coordinator::SendResume() {
     if (stop_wanted_) Send(member, StopRequest{});
   }
   regenerated_actions_ = decision->regenerated_actions;
+  NoteRollbacks(decision->rollbacks);
   NoteWork({std::move(resume.open), resume.next_iteration, plan_});
 }
 
@@ -676,8 +701,15 @@ void Coordinator::NoteWork(AssignedWork work) {
   work_ = std::move(work);
 }
 
+void Coordinator::NoteRollbacks(const std::vector<Rollback>& rollbacks) {
+  for (const Rollback& rollback : rollbacks) rollbacks_[rollback.stage] = rollback.verdict;
+}
+
 void Coordinator::AnnounceEverybodyResumed() {
   phase_ = Phase::kTraining;
+  for (const auto& [stage, verdict] : std::exchange(rollbacks_, {})) {
+    effects_.emplace_back(AnnounceRollback{stage, verdict});
+  }
   std::map<WorkerId, int> receivers = CountReceivers(unresumed_shares_, work_);
   effects_.emplace_back(AnnounceResumed{
       .generation = generation_,
@@ -801,6 +833,7 @@ void Coordinator::StartOver(std::int32_t version) {
   unresumed_shares_.clear();
   changes_.TakeRejoins();
   state_hashes_.clear();
+  rollbacks_.clear();
 }
 
 void Coordinator::End(EndJob end) {

@@ -16,6 +16,9 @@
 // stage that has no worker left goes back to a snapshot in memory (snapshot_sets.h) or else to a
 // checkpoint, and all others with it (restoration.h).
 //
+// A step that turns out wrong after some stage has made it is corrected in a generation, too: the
+// ledgers carry the verdict, and every stage applies it at Resume before anything else.
+//
 // A coordinator that comes after another one (inheritance.h) waits until every member of the stored
 // record has said hello to it or is known to be lost, silence for the failure timeout included, and
 // begins a generation. So does one whose control stream to a member was made anew.
@@ -128,6 +131,7 @@ class Coordinator {
   void Receive(WorkerId from, const SnapshotHeld& message) {
     snapshots_.Receive(from, message, now_);
   }
+  void Receive(WorkerId from, const Amend& message);
 
   void TakeOver(Inheritance inheritance);
   // A member of the inherited record says hello. False: it counts as lost with that.
@@ -152,6 +156,8 @@ class Coordinator {
   void SendResume();
   // `work` is what everybody has been told: what the lost had been told before is lost with them.
   void NoteWork(AssignedWork work);
+  void JudgeSkippedStep(std::int32_t iteration, std::int32_t in_a_row);
+  void NoteRollbacks(const std::vector<Rollback>& rollbacks);
   void AnnounceEverybodyResumed();
   void MakePlanIfNeeded();
   // The worker of a lost place is a member from now on.
@@ -201,6 +207,7 @@ class Coordinator {
   std::vector<WorkerId> plan_failed_;
   AssignedWork work_;
   int regenerated_actions_ = 0;
+  std::map<StageId, Verdict> rollbacks_;  // told, and not resumed from by everybody
 
   MembershipChanges changes_;
   std::vector<LostShare> unresumed_shares_;

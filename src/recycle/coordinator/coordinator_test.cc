@@ -73,6 +73,10 @@ std::string Text(const Resume& m) {
     }
   }
   text += fmt::format(" iteration {} whole", m.next_iteration);
+  for (const Verdict& verdict : m.verdicts) {
+    text += fmt::format(", iteration {} {}", verdict.iteration,
+                        verdict.corrects ? "is stepped again" : "is right");
+  }
   if (m.repeat_validation) text += ", validation again";
   return m.compare_state ? text + ", compare the state" : text;
 }
@@ -177,8 +181,16 @@ std::string Text(const AnnounceSnapshot& e) {
   return fmt::format("snapshot {}: {} bytes in {:.0f} ms", e.version, e.bytes,
                      ToMilliseconds(e.time));
 }
+std::string Text(const AnnounceRollback& e) {
+  return fmt::format("stage {} has gone back to its step of iteration {}", e.stage.value(),
+                     e.verdict.iteration);
+}
+std::string Text(const AnnounceSkippedStep& e) {
+  return fmt::format("iteration {} without a step, {} in a row", e.iteration, e.in_a_row);
+}
 std::string Text(const EndJob& e) {
-  constexpr const char* kHow[] = {"done", "stopped", "stage lost", "join timeout", "failed"};
+  constexpr const char* kHow[] = {"done",         "stopped",  "stage lost",
+                                  "join timeout", "diverged", "failed"};
   std::string text = fmt::format("end of the job: {} after {} iterations ({})",
                                  kHow[static_cast<int>(e.how)], e.iterations, e.reason);
   if (!e.parameters_sha256.empty()) text += "\n      parameters " + e.parameters_sha256;
@@ -277,6 +289,10 @@ class Script {
     if (command == "words") return From(worker, LastWords{.message = Word()});
     if (command == "fault") return From(worker, FaultReport{.index = Number(), .fired = true});
     if (command == "done") return SendDone(worker);
+    if (command == "amend") {
+      const Generation generation(Number());
+      return From(worker, Amend{generation, Correction(Number())});
+    }
     if (command == "finished") return SendFinished(worker);
     ReturningCommand(command, worker);
   }
@@ -382,7 +398,8 @@ class Script {
   }
 
   // ledger <worker> <generation> <version> [<iteration>: words...]...
-  // words: F0.1, I0.1, W0.1 = the last action done for a micro-batch (what it has sent is in its
+  // words: unjudged = its last step is not validated; amends7 = knows that of iteration 7 is wrong;
+  // F0.1, I0.1, W0.1 = the last action done for a micro-batch (what it has sent is in its
   // log); act0.1, grad0.1 = in its inbox; holds, holds-tied = its reduced gradient; owes = the
   // validation pass.
   void SendLedger(WorkerId worker) {
@@ -391,6 +408,10 @@ class Script {
     for (std::string word = Word(); !word.empty(); word = Word()) {
       if (word == "owes") {
         ledger.owes_validation = true;
+      } else if (word == "unjudged") {
+        ledger.validated = false;
+      } else if (word.starts_with("amends")) {
+        ledger.verdicts.push_back(Correction(std::stoi(word.substr(6))));
       } else if (word.back() == ':') {
         ledger.iterations.emplace_back().iteration = std::stoi(word);
       } else {
@@ -422,9 +443,16 @@ class Script {
     }
   }
 
+  static Verdict Correction(int iteration) {
+    return {.iteration = iteration, .squared_norm = 4, .stop = false, .corrects = true};
+  }
+
+  // done <worker> <iteration> [skipped steps in a row]
   void SendDone(WorkerId worker) {
     IterationDone done;
     done.iteration = Number();
+    const std::string skipped = Word();
+    if (!skipped.empty()) done.skipped_in_a_row = std::stoi(skipped);
     done.results = {{.micro_batch = {}, .executed_by = {}, .loss_sum = 30, .tokens = 10}};
     From(worker, done);
   }

@@ -188,19 +188,38 @@ struct AnnounceSnapshot {
   std::int64_t bytes = 0;    // of all stages, each once
   Duration time{};           // since the first sign of it
 };
+// A stage has returned to the bits before its step of `verdict.iteration` and made it again, or
+// gone without.
+struct AnnounceRollback {
+  StageId stage;
+  Verdict verdict;
+};
+// An iteration without a step: its gradient was not finite.
+struct AnnounceSkippedStep {
+  std::int32_t iteration = 0;  // 0-based
+  std::int32_t in_a_row = 0;   // up to this one
+};
 // The job is over.
 struct EndJob {
-  enum class How : std::uint8_t { kDone, kStopped, kStageLost, kJoinTimeout, kFailed };
+  enum class How : std::uint8_t {
+    kDone,
+    kStopped,
+    kStageLost,
+    kJoinTimeout,
+    kDiverged,  // too many iterations in a row without a step
+    kFailed,
+  };
   How how = How::kDone;
   std::string reason;
   std::string parameters_sha256;  // over all parameters in canonical order; kDone and kStopped
   std::int32_t iterations = 0;
 };
 
-using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
-                            AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
-                            AnnounceParked, AnnounceRefusal, AnnounceShard, ChooseCheckpoint,
-                            StartWorker, AnnounceRestored, AnnounceSnapshot, EndJob>;
+using Effect =
+    std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
+                 AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin, AnnounceParked,
+                 AnnounceRefusal, AnnounceShard, ChooseCheckpoint, StartWorker, AnnounceRestored,
+                 AnnounceSnapshot, AnnounceRollback, AnnounceSkippedStep, EndJob>;
 
 }  // namespace recycle
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace recycle {
 
@@ -48,6 +49,11 @@ void MembershipChanges::Reconnect(WorkerId worker) {
   pending_ = true;
 }
 
+void MembershipChanges::Amend(const Verdict& verdict) {
+  unrecorded_amend_ = verdict;
+  pending_ = true;
+}
+
 void MembershipChanges::Settle(AnnounceRejoin news) { rejoins_.push_back(std::move(news)); }
 
 void MembershipChanges::TakeOver(const GenerationRecord& record, std::vector<WorkerId> lost,
@@ -79,6 +85,7 @@ GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Rost
   unrecorded_rejoins_.clear();
   unrecorded_stays_.clear();
   unrecorded_reconnects_.clear();
+  unrecorded_amend_.reset();
   new_leader_ = false;
   pending_ = false;
   return record;
@@ -114,6 +121,10 @@ std::string MembershipChanges::Reason(const Roster& roster, std::optional<std::i
   }
   for (const auto& [a, b] : unrecorded_links_) {
     add(fmt::format("the link {}-{} is made anew: both ends live", ToString(a), ToString(b)));
+  }
+  if (unrecorded_amend_) {
+    add(fmt::format("all stages return to the end of iteration {}: its gradient has norm {:.6g}",
+                    unrecorded_amend_->iteration + 1, std::sqrt(unrecorded_amend_->squared_norm)));
   }
   if (restore) {
     add(fmt::format("everybody takes its state from the {} of iteration {}",

@@ -27,12 +27,13 @@ namespace recycle {
 class MembershipChanges {
  public:
   void Lose(Loss loss);
-  void BreakLink(const Link& link);  // both ends live
-  void Admit(WorkerId worker);       // it is back
-  void Withdraw(WorkerId worker);    // it was admitted, and is no member any more
-  void Stay(WorkerId worker);        // asked to leave, and then needed after all
-  void Reconnect(WorkerId worker);   // its control stream was made anew
-  void Settle(AnnounceRejoin news);  // it has told its ledger, and is like any other
+  void BreakLink(const Link& link);    // both ends live
+  void Admit(WorkerId worker);         // it is back
+  void Withdraw(WorkerId worker);      // it was admitted, and is no member any more
+  void Stay(WorkerId worker);          // asked to leave, and then needed after all
+  void Reconnect(WorkerId worker);     // its control stream was made anew
+  void Amend(const Verdict& verdict);  // a step that stages have made is another
+  void Settle(AnnounceRejoin news);    // it has told its ledger, and is like any other
   // Another coordinator led before. `lost`: every place that `record` does not list; `unplanned`:
   // those of them whose share the last that everybody resumed with still had.
   void TakeOver(const GenerationRecord& record, std::vector<WorkerId> lost,
@@ -71,6 +72,7 @@ class MembershipChanges {
   std::vector<WorkerId> unrecorded_rejoins_;
   std::set<WorkerId> unrecorded_stays_;
   std::set<WorkerId> unrecorded_reconnects_;
+  std::optional<Verdict> unrecorded_amend_;
   // Not in a Prepare yet.
   std::vector<WorkerId> unprepared_losses_;
   std::vector<WorkerId> unprepared_withdrawals_;

@@ -334,6 +334,11 @@ std::vector<Resend> OpenWork::FindResends() const {
 
 std::vector<HandOver> OpenWork::FindHandOvers() const {
   std::vector<HandOver> hand_overs;
+  // Rather one that keeps it for certain than one that is past the iteration and done with it.
+  const auto keeps = [&](const Member& member) {
+    const std::vector<std::int32_t>& undo = member.ledger->undo;
+    return !member.past || std::count(undo.begin(), undo.end(), iteration_) > 0;
+  };
   const auto add = [&](ReducedPart part, bool Member::*holds, const std::vector<int>& stages) {
     const Member* holder = nullptr;
     bool lacking = false;
@@ -341,7 +346,8 @@ std::vector<HandOver> OpenWork::FindHandOvers() const {
       for (const std::int32_t m : peers_[Index(stage)]) {
         const Member& member = members_[Index(m)];
         lacking = lacking || !(member.*holds);
-        if (member.*holds && holder == nullptr) holder = &member;
+        if (!(member.*holds)) continue;
+        if (holder == nullptr || (!keeps(*holder) && keeps(member))) holder = &member;
       }
     }
     if (!lacking) return;

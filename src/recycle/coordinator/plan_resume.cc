@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "recycle/base/check.h"
@@ -44,13 +46,58 @@ bool MustRepeatValidation(const ResumeQuestion& question, const VersionRange& ve
   });
 }
 
+bool Knows(const Ledger& ledger, std::int32_t iteration) {
+  return std::any_of(ledger.verdicts.begin(), ledger.verdicts.end(),
+                     [iteration](const Verdict& known) { return known.iteration == iteration; });
+}
+
+// Every verdict once; it corrects if anybody knows it as one that does.
+std::vector<Verdict> CollectVerdicts(const std::map<WorkerId, Ledger>& ledgers) {
+  std::map<std::int32_t, Verdict> known;
+  for (const auto& [worker, ledger] : ledgers) {
+    for (const Verdict& verdict : ledger.verdicts) {
+      Verdict& entry = known.try_emplace(verdict.iteration, verdict).first->second;
+      entry.corrects = entry.corrects || verdict.corrects;
+    }
+  }
+  std::vector<Verdict> verdicts;
+  verdicts.reserve(known.size());
+  for (const auto& [iteration, verdict] : known) verdicts.push_back(verdict);
+  return verdicts;
+}
+
+// What is left of the ledgers when everyone has applied the verdicts.
+std::map<WorkerId, Ledger> Correct(const std::map<WorkerId, Ledger>& ledgers,
+                                   ResumeDecision& decision) {
+  std::map<WorkerId, Ledger> corrected = ledgers;
+  for (const Verdict& verdict : decision.verdicts) {
+    if (!verdict.corrects) continue;
+    std::set<StageId> stages;
+    for (auto& [worker, ledger] : corrected) {
+      const bool rolls_back = ledger.version == verdict.iteration + 1 && !ledger.validated;
+      const bool learns = ledger.version == verdict.iteration && !Knows(ledger, verdict.iteration);
+      if (rolls_back) stages.insert(worker.stage);
+      if (!rolls_back && !learns) continue;
+      std::erase_if(ledger.iterations, [&verdict](const IterationLedger& entry) {
+        return entry.iteration > verdict.iteration;
+      });
+    }
+    for (const StageId stage : stages) decision.rollbacks.push_back({stage, verdict});
+  }
+  return corrected;
+}
+
 }  // namespace
 
-StatusOr<ResumeDecision> PlanResume(const ResumeQuestion& question,
+StatusOr<ResumeDecision> PlanResume(const ResumeQuestion& asked,
                                     const OrderRemainderFunction& order) {
-  RC_CHECK(!question.ledgers.empty());
-  RC_ASSIGN_OR_RETURN(const VersionRange versions, FindVersions(question));
+  RC_CHECK(!asked.ledgers.empty());
   ResumeDecision decision;
+  decision.verdicts = CollectVerdicts(asked.ledgers);
+  const std::map<WorkerId, Ledger> ledgers = Correct(asked.ledgers, decision);
+  const ResumeQuestion question{
+      .plan = asked.plan, .ledgers = ledgers, .iterations = asked.iterations, .tied = asked.tied};
+  RC_ASSIGN_OR_RETURN(const VersionRange versions, FindVersions(question));
   decision.repeat_validation = MustRepeatValidation(question, versions);
   decision.next_iteration = versions.lowest;
   const std::int32_t last = std::min(versions.highest, question.iterations - 1);

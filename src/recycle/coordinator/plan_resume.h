@@ -9,6 +9,9 @@
 // of t, without W and without progress. A demand closure finds these, so failures of neighbours
 // need no case of their own. Started micro-batches never move.
 //
+// A verdict that corrects a step which stages have made already: what its iteration's successor has
+// is void, at everyone who has not applied the verdict yet, also at those who have not stepped.
+//
 //   StatusOr<ResumeDecision> decision = PlanResume(
 //       {.plan = plan, .ledgers = ledgers, .iterations = 200, .tied = false}, order_remainder);
 //
@@ -40,11 +43,19 @@ struct ResumeQuestion {
   bool tied = false;                          // first and last stage are one unit
 };
 
+// The workers of a stage return to the bits before their step.
+struct Rollback {
+  StageId stage;
+  Verdict verdict;
+};
+
 struct ResumeDecision {
   std::vector<OpenIteration> open;
   std::int32_t next_iteration = 0;
   bool repeat_validation = false;
-  int regenerated_actions = 0;  // F and I on committed stages, over all of `open`
+  std::vector<Verdict> verdicts;    // known to any of the members, ascending
+  std::vector<Rollback> rollbacks;  // by stage
+  int regenerated_actions = 0;      // F and I on committed stages, over all of `open`
 };
 
 // Errors: kDataLoss if a boundary tensor can be made by nobody any more (all members of a stage

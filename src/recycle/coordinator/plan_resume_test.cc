@@ -100,6 +100,33 @@ TEST_F(PlanResumeTest, ALostVersionIsALostStage) {
   EXPECT_EQ(decision.regenerated_actions, 4) << "the four activations";
 }
 
+// A correction voids what its next iteration has, at whoever has not applied it: also at those who
+// lack the step, and not at those who have begun anew since.
+TEST_F(PlanResumeTest, ACorrectionVoidsWhatIsNotOfTheRightStep) {
+  plan_.options.staggered = true;
+  const Verdict correction{.iteration = 4, .squared_norm = 4, .stop = false, .corrects = true};
+  for (auto& [worker, ledger] : ledgers_) ledger.version = 5;
+  ledgers_[At(0, 0)].verdicts = {correction};  // applied, and begun again
+  IterationLedger& begun = Of(At(0, 0), 5);
+  begun.progress[Batch(0, 0)] = Progress::kForward;
+  begun.log = {{BoundaryKind::kActivation, StageId(1), Batch(0, 0)}};
+  ledgers_[At(1, 0)].validated = false;
+  Of(At(1, 0), 5).progress[Batch(0, 1)] = Progress::kForward;
+  ledgers_[At(0, 1)].version = 4;
+  Of(At(0, 1), 4).holds_stage_part = true;
+  Of(At(0, 1), 5).inbox = {{BoundaryKind::kActivation, StageId(1), Batch(0, 1)}};
+  const ResumeDecision decision = Decide().value();
+  EXPECT_EQ(decision.verdicts, std::vector<Verdict>{correction});
+  ASSERT_EQ(decision.rollbacks.size(), 1U);
+  EXPECT_EQ(decision.rollbacks[0].stage, StageId(0));
+  ASSERT_EQ(decision.open.size(), 2U);
+  const Plan& rest = *decision.open[1].rest;
+  for (const InitialState& state : rest.initial) {
+    EXPECT_EQ(state.done.size(), state.worker == At(0, 0) ? 1U : 0U) << state.worker;
+  }
+  EXPECT_EQ(Assignment(rest).WorkerOf(StageId(1), Batch(0, 1)).has_value(), true);
+}
+
 TEST_F(PlanResumeTest, TheRestGoesToWhoeverHasLeastToDo) {
   Shape(3, 1, 2, {At(2, 0)});
   plan_.costs.stages[0].forward = plan_.costs.stages[0].backward_input = kTicksPerUnit;

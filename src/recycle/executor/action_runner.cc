@@ -12,10 +12,12 @@
 namespace recycle {
 namespace {
 
-SharedBytes ToBytes(const at::Tensor& tensor) {
+std::vector<std::byte> ToBytes(const at::Tensor& tensor, std::size_t room_behind) {
   const at::Tensor whole = tensor.contiguous();
-  auto bytes = std::make_shared<std::vector<std::byte>>(whole.nbytes());
-  std::memcpy(bytes->data(), whole.data_ptr(), bytes->size());
+  std::vector<std::byte> bytes;
+  bytes.reserve(whole.nbytes() + room_behind);
+  const auto* begin = static_cast<const std::byte*>(whole.data_ptr());
+  bytes.assign(begin, begin + whole.nbytes());
   return bytes;
 }
 
@@ -51,11 +53,11 @@ StatusOr<ActionTimes> ActionRunner::Run(const Action& action, int iteration,
   ActionTimes times;
   switch (action.kind) {
     case ActionKind::kForward: {
-      RC_ASSIGN_OR_RETURN(times.start, Forward(action, iteration, &results));
+      RC_ASSIGN_OR_RETURN(times.start, Forward(action, iteration, IndexOf(action), &results));
       break;
     }
     case ActionKind::kBackwardInput: {
-      RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration));
+      RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration, IndexOf(action)));
       break;
     }
     case ActionKind::kBackwardWeight:
@@ -63,7 +65,7 @@ StatusOr<ActionTimes> ActionRunner::Run(const Action& action, int iteration,
       BackwardWeight(action, iteration);
       break;
     case ActionKind::kBackward: {
-      RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration));
+      RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration, IndexOf(action)));
       BackwardWeight(action, iteration);
       break;
     }
@@ -78,51 +80,59 @@ StatusOr<ActionTimes> ActionRunner::Run(const Action& action, int iteration,
 }
 
 StatusOr<ActionTimes> ActionRunner::Regenerate(const Action& action, int iteration,
-                                               bool backward_follows) {
+                                               bool backward_follows, bool beside_next) {
   RC_CHECK(action.kind == ActionKind::kForward || action.kind == ActionKind::kBackwardInput)
       << action << " is no regeneration";
+  const int stash =
+      IndexOf(action) + (beside_next ? options_.parallel.data * options_.micro_batches : 0);
   ActionTimes times;
   bool keep_stash = false;
   if (action.kind == ActionKind::kForward) {
-    RC_ASSIGN_OR_RETURN(times.start, Forward(action, iteration, /*results=*/nullptr));
+    RC_ASSIGN_OR_RETURN(times.start, Forward(action, iteration, stash, /*results=*/nullptr));
     keep_stash = backward_follows;
   } else {
-    RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration));
+    RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration, stash));
   }
   if (keep_stash) {
-    regenerated_.insert(IndexOf(action));
+    regenerated_.insert(stash);
   } else {
-    services_.model.ForgetMicroBatch(IndexOf(action));
-    regenerated_.erase(IndexOf(action));
+    services_.model.ForgetMicroBatch(stash);
+    regenerated_.erase(stash);
   }
   times.end = services_.clock.Now();
   return times;
 }
 
 void ActionRunner::ForgetRegenerated() {
-  for (const int micro_batch : regenerated_) services_.model.ForgetMicroBatch(micro_batch);
+  for (const int stash : regenerated_) services_.model.ForgetMicroBatch(stash);
   regenerated_.clear();
 }
 
-StatusOr<TimePoint> ActionRunner::Forward(const Action& action, int iteration,
+StatusOr<TimePoint> ActionRunner::Forward(const Action& action, int iteration, int stash,
                                           MicroBatchResults* results) {
-  RC_ASSIGN_OR_RETURN(ForwardInput in, PrepareForward(action, FrameKind::kActivation, iteration));
+  std::optional<NormRider> below;
+  RC_ASSIGN_OR_RETURN(ForwardInput in,
+                      PrepareForward(action, FrameKind::kActivation, iteration, below));
   const TimePoint start = services_.clock.Now();
+  in.stash = stash;
   in.hook = HookFor(FaultPoint::kForward, iteration, action);
   const at::Tensor output = services_.model.Forward(in);
   if (is_last()) {
+    services_.norms.NoteTotal(iteration, below);
     if (results != nullptr) RecordLoss(action, output, *results);
   } else {
     const BoundaryTensor tensor{.kind = BoundaryKind::kActivation,
                                 .stage = StageId(action.stage.value() + 1),
                                 .micro_batch = action.micro_batch};
-    PassOn(action, tensor, iteration, output);
+    PassOn(action, tensor, iteration, output, services_.norms.RiderUp(iteration, below));
   }
   return start;
 }
 
 Status ActionRunner::Evaluate(const Action& forward, int iteration, MicroBatchResults& results) {
-  RC_ASSIGN_OR_RETURN(ForwardInput in, PrepareForward(forward, FrameKind::kValidation, iteration));
+  std::optional<NormRider> below;
+  RC_ASSIGN_OR_RETURN(ForwardInput in,
+                      PrepareForward(forward, FrameKind::kValidation, iteration, below));
   in.evaluate = true;
   const at::Tensor output = services_.model.Forward(in);
   if (is_last()) {
@@ -137,16 +147,19 @@ Status ActionRunner::Evaluate(const Action& forward, int iteration, MicroBatchRe
                      .kind = FrameKind::kValidation,
                      .stage = above,
                      .micro_batch = in.micro_batch};
-  return Send(forward, *receiver, key, ToBytes(output));
+  return Send(forward, *receiver, key,
+              std::make_shared<const std::vector<std::byte>>(ToBytes(output, 0)));
 }
 
 StatusOr<ForwardInput> ActionRunner::PrepareForward(const Action& action, FrameKind kind,
-                                                    int iteration) {
+                                                    int iteration,
+                                                    std::optional<NormRider>& below) {
   ForwardInput in{.iteration = iteration,
                   .micro_batch = IndexOf(action),
                   .input = {},
                   .targets = {},
                   .evaluate = false,
+                  .stash = std::nullopt,
                   .hook = {}};
   if (is_first() || is_last()) {
     Batch batch = kind == FrameKind::kValidation
@@ -155,8 +168,12 @@ StatusOr<ForwardInput> ActionRunner::PrepareForward(const Action& action, FrameK
     if (is_first()) in.input = std::move(batch.tokens_BT);
     if (is_last()) in.targets = std::move(batch.targets_BT);
   }
-  if (!is_first()) {
-    RC_ASSIGN_OR_RETURN(in.input, Receive(action, kind, iteration));
+  if (is_first()) {
+    below = NormRider();
+  } else {
+    RC_ASSIGN_OR_RETURN(Received received, Receive(action, kind, iteration));
+    in.input = std::move(received.tensor);
+    below = received.rider;
   }
   return in;
 }
@@ -169,19 +186,26 @@ void ActionRunner::RecordLoss(const Action& action, const at::Tensor& loss,
                  tokens);
 }
 
-StatusOr<TimePoint> ActionRunner::BackwardInput(const Action& action, int iteration) {
+StatusOr<TimePoint> ActionRunner::BackwardInput(const Action& action, int iteration, int stash) {
   at::Tensor gradient;
   if (!is_last()) {
-    RC_ASSIGN_OR_RETURN(gradient, Receive(action, FrameKind::kGradient, iteration));
+    RC_ASSIGN_OR_RETURN(Received received, Receive(action, FrameKind::kGradient, iteration));
+    gradient = std::move(received.tensor);
+    if (const std::optional<NormRider>& verdict = received.rider) {
+      services_.norms.Note({.iteration = iteration - 1,
+                            .squared_norm = verdict->squared,
+                            .stop = verdict->stop,
+                            .corrects = false});
+    }
   }
   const TimePoint start = services_.clock.Now();
   const at::Tensor input_gradient = services_.model.BackwardInput(
-      IndexOf(action), gradient, HookFor(FaultPoint::kBackwardInput, iteration, action));
+      stash, gradient, HookFor(FaultPoint::kBackwardInput, iteration, action));
   if (!is_first()) {
     const BoundaryTensor tensor{.kind = BoundaryKind::kGradient,
                                 .stage = StageId(action.stage.value() - 1),
                                 .micro_batch = action.micro_batch};
-    PassOn(action, tensor, iteration, input_gradient);
+    PassOn(action, tensor, iteration, input_gradient, services_.norms.RiderDown(iteration));
   }
   return start;
 }
@@ -191,7 +215,8 @@ void ActionRunner::BackwardWeight(const Action& action, int iteration) {
                                  HookFor(FaultPoint::kBackwardWeight, iteration, action));
 }
 
-StatusOr<at::Tensor> ActionRunner::Receive(const Action& action, FrameKind kind, int iteration) {
+StatusOr<ActionRunner::Received> ActionRunner::Receive(const Action& action, FrameKind kind,
+                                                       int iteration) {
   services_.injector.At(FaultPoint::kRecv, iteration, action);
   const FrameKey key{.iteration = iteration,
                      .kind = kind,
@@ -200,18 +225,28 @@ StatusOr<at::Tensor> ActionRunner::Receive(const Action& action, FrameKind kind,
   RC_ASSIGN_OR_RETURN(Frame frame, services_.network.Take(key));
   const std::array<std::int64_t, 3> shape = {options_.micro_batch_size, options_.model.sequence,
                                              options_.model.hidden};
-  RC_CHECK(frame.payload.size() ==
-           static_cast<std::size_t>(c10::multiply_integers(shape)) * sizeof(float))
+  const std::size_t tensor_bytes =
+      static_cast<std::size_t>(c10::multiply_integers(shape)) * sizeof(float);
+  RC_CHECK(frame.payload.size() == tensor_bytes + (IsBoundary(kind) ? kRiderBytes : 0))
       << ToString(key) << " has " << frame.payload.size() << " bytes";
-  return ToTensor(std::move(frame.payload), shape);
+  Received received;
+  if (IsBoundary(kind)) {
+    received.rider = DecodeRider(
+        std::span<const std::byte>(frame.payload).subspan(tensor_bytes).first<kRiderBytes>());
+  }
+  received.tensor = ToTensor(std::move(frame.payload), shape);
+  return received;
 }
 
 // Logs, and sends to the consumer if there is one. A consumer that is gone is no error here: the
 // coordinator hears of it from the link, and the log has what the next one needs.
 void ActionRunner::PassOn(const Action& action, const BoundaryTensor& tensor, int iteration,
-                          const at::Tensor& value) {
+                          const at::Tensor& value, const std::optional<NormRider>& rider) {
   const FrameKey key = ToFrameKey(tensor, iteration, options_.micro_batches);
-  const SharedBytes payload = ToBytes(value);
+  std::vector<std::byte> bytes = ToBytes(value, kRiderBytes);
+  const auto behind = EncodeRider(rider);
+  bytes.insert(bytes.end(), behind.begin(), behind.end());
+  const SharedBytes payload = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   services_.log.Keep(key, payload);
   const std::optional<WorkerId> consumer = routes_->ConsumerOf(tensor);
   if (!consumer.has_value()) return;

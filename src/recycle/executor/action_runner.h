@@ -15,6 +15,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "recycle/base/clock.h"
@@ -26,6 +27,7 @@
 #include "recycle/executor/fault_injector.h"
 #include "recycle/executor/micro_batch_ledger.h"
 #include "recycle/executor/micro_batch_results.h"
+#include "recycle/executor/norm_book.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/nn/stage_model.h"
 #include "recycle/plan/action.h"
@@ -47,6 +49,7 @@ struct RunnerServices {
   const Clock& clock;
   BoundaryLog& log;
   MicroBatchLedger& ledger;
+  NormBook& norms;  // of the iterations before: they ride on what is sent
 };
 
 class ActionRunner {
@@ -62,8 +65,10 @@ class ActionRunner {
 
   // Makes a boundary tensor again whose only log died; `action` is F or I. Its own worker's ledger,
   // results and gradient do not change. `backward_follows`: an I of the same micro-batch comes
-  // later, so that this F has to keep what it needs. Errors as above.
-  StatusOr<ActionTimes> Regenerate(const Action& action, int iteration, bool backward_follows);
+  // later, so that this F has to keep what it needs. `beside_next`: the worker is at the iteration
+  // after `iteration` already, maybe with the same micro-batch. Errors as above.
+  StatusOr<ActionTimes> Regenerate(const Action& action, int iteration, bool backward_follows,
+                                   bool beside_next);
   // Forgets what a Regenerate kept for an I that does not come any more.
   void ForgetRegenerated();
 
@@ -83,23 +88,30 @@ class ActionRunner {
   bool is_last() const { return options_.worker.stage.value() + 1 == num_stages_; }
   LayerHook HookFor(FaultPoint point, int iteration, const Action& action);
 
-  // F and I: the input, the start, the work, the log, the sending.
-  StatusOr<TimePoint> Forward(const Action& action, int iteration, MicroBatchResults* results);
-  StatusOr<TimePoint> BackwardInput(const Action& action, int iteration);
+  struct Received {
+    at::Tensor tensor;
+    std::optional<NormRider> rider;
+  };
+
+  // F and I: the input, the start, the work, the log, the sending. `stash` names what is kept.
+  StatusOr<TimePoint> Forward(const Action& action, int iteration, int stash,
+                              MicroBatchResults* results);
+  StatusOr<TimePoint> BackwardInput(const Action& action, int iteration, int stash);
   void BackwardWeight(const Action& action, int iteration);
-  StatusOr<ForwardInput> PrepareForward(const Action& action, FrameKind kind, int iteration);
+  StatusOr<ForwardInput> PrepareForward(const Action& action, FrameKind kind, int iteration,
+                                        std::optional<NormRider>& below);
   void RecordLoss(const Action& action, const at::Tensor& loss, MicroBatchResults& results) const;
 
-  StatusOr<at::Tensor> Receive(const Action& action, FrameKind kind, int iteration);
+  StatusOr<Received> Receive(const Action& action, FrameKind kind, int iteration);
   void PassOn(const Action& action, const BoundaryTensor& tensor, int iteration,
-              const at::Tensor& value);
+              const at::Tensor& value, const std::optional<NormRider>& rider);
   Status Send(const Action& action, WorkerId to, const FrameKey& key, SharedBytes payload);
 
   const ExecutorOptions& options_;
   const RunnerServices services_;
   const int num_stages_;
   const Routes* routes_ = nullptr;
-  std::set<int> regenerated_;  // micro-batches with an F by Regenerate, before their I
+  std::set<int> regenerated_;  // stashes of an F by Regenerate, before their I
 };
 
 }  // namespace recycle

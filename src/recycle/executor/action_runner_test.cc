@@ -38,13 +38,15 @@ struct TestWorker {
         injector(options, control, clock),
         log(1 << 20, ""),
         results(options.parallel.data * options.micro_batches),
-        runner(options, {model, batches, network, injector, clock, log, ledger}) {}
+        runner(options, {model, batches, network, injector, clock, log, ledger, norms}) {}
 
   Status Run(const char* action) {
     return runner.Run(*ParseAction(action), kIteration, results).status();
   }
   Status Regenerate(const char* action, bool backward_follows) {
-    return runner.Regenerate(*ParseAction(action), kIteration, backward_follows).status();
+    return runner
+        .Regenerate(*ParseAction(action), kIteration, backward_follows, /*beside_next=*/false)
+        .status();
   }
   std::vector<std::byte> Logged(FrameKind kind, int stage, int micro_batch) const {
     const StatusOr<SharedBytes> found = log.Find({kIteration, kind, StageId(stage), micro_batch});
@@ -67,6 +69,7 @@ struct TestWorker {
   BoundaryLog log;
   MicroBatchLedger ledger;
   MicroBatchResults results;
+  NormBook norms;
   ActionRunner runner;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -135,6 +136,15 @@ void BoundaryLog::DropBefore(int iteration) {
   while (!entries_.empty() && entries_.begin()->first.iteration < iteration) {
     Drop(entries_.begin()->second);
     entries_.erase(entries_.begin());
+  }
+}
+
+void BoundaryLog::DropFrom(int iteration) {
+  const auto first = std::find_if(entries_.begin(), entries_.end(), [iteration](const auto& entry) {
+    return entry.first.iteration >= iteration;
+  });
+  for (auto entry = first; entry != entries_.end(); entry = entries_.erase(entry)) {
+    Drop(entry->second);
   }
 }
 

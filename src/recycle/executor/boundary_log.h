@@ -40,6 +40,7 @@ class BoundaryLog {
 
   std::vector<FrameKey> keys() const;  // ascending
   void DropBefore(int iteration);
+  void DropFrom(int iteration);  // that one and later ones
   void Clear();
 
   std::int64_t bytes_in_memory() const { return bytes_in_memory_; }

@@ -14,6 +14,7 @@
 #include "recycle/executor/control_reader.h"
 #include "recycle/executor/fault_injector.h"
 #include "recycle/executor/heartbeat.h"
+#include "recycle/executor/norm_book.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
 #include "recycle/executor/profile_writer.h"
@@ -28,8 +29,10 @@ namespace {
 
 PeerNetworkOptions NetworkOptions(const ExecutorOptions& options) {
   const std::size_t activation = static_cast<std::size_t>(options.micro_batch_size) *
-                                 static_cast<std::size_t>(options.model.sequence) *
-                                 static_cast<std::size_t>(options.model.hidden) * sizeof(float);
+                                     static_cast<std::size_t>(options.model.sequence) *
+                                     static_cast<std::size_t>(options.model.hidden) *
+                                     sizeof(float) +
+                                 kRiderBytes;
   return {.self = options.worker,
           .num_stages = options.parallel.num_stages(),
           .tied = options.model.tied,

@@ -17,7 +17,7 @@
 namespace recycle {
 
 // Returns when told to Leave (kDone), when the control link is gone (kUnreachable), or after last
-// words (kNo: memory, an unreadable corpus, a gradient that is not finite). A fenced process does
+// words (kNo: memory, an unreadable corpus). A fenced process does
 // not return: it ends at once with kFenced. Closes `control`. Call it once per process, after fork
 // and before any thread exists.
 ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const Clock& clock);

@@ -27,6 +27,14 @@ struct OptimizerOptions {
   double min_lr = 3.0e-5;     // floor of the cosine
 };
 
+// For tests: before `worker` sums the gradient of `iteration` with its peers, `value` is added to
+// one element of its own sum, once: not finite, or so large that the gradient has to be clipped.
+struct GradientPoison {
+  WorkerId worker;
+  int iteration = 0;  // 0-based
+  float value = 0;
+};
+
 struct ExecutorOptions {
   WorkerId worker;
   Parallelism parallel;
@@ -50,12 +58,13 @@ struct ExecutorOptions {
   std::string checkpoint_folder;     // of the job
   std::string trace_file;            // a line per executed action; empty = no trace
   std::string profile_file;          // bytes held and frames sent; empty = not measured
-  std::vector<Fault> faults;         // the job's whole list; the index is the fault's name
-  int all_reduce_fault_hop = 1;      // of the ring: the point all-reduce lies before it
-  std::string fault_folder;          // where a fault leaves its time stamp
-  int agent = 0;                     // the agent this executor belongs to
-  int agent_pid = 0;                 // its process, for faults that hit the agent
-  int launcher_pid = 0;  // the job's first process, for those that hit everything; 0: none
+  std::vector<GradientPoison> poisons;
+  std::vector<Fault> faults;     // the job's whole list; the index is the fault's name
+  int all_reduce_fault_hop = 1;  // of the ring: the point all-reduce lies before it
+  std::string fault_folder;      // where a fault leaves its time stamp
+  int agent = 0;                 // the agent this executor belongs to
+  int agent_pid = 0;             // its process, for faults that hit the agent
+  int launcher_pid = 0;          // the job's first process, for those that hit everything; 0: none
 };
 
 }  // namespace recycle

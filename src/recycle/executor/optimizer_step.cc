@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <utility>
 
 #include "recycle/base/check.h"
 #include "recycle/base/sha256.h"
@@ -12,6 +14,10 @@
 
 namespace recycle {
 namespace {
+
+// So many steps in a row that took the gradient as it was let the next ones go ahead of their
+// verdicts: what begins with clipping goes on clipping, and a wrong step costs a warm-up.
+constexpr int kCleanBeforeStaggered = 10;
 
 // Keeps the clip scale finite for a gradient of zeros; the customary value.
 constexpr double kClipEpsilon = 1.0e-6;
@@ -29,14 +35,34 @@ std::vector<SteppedParameter> ToStepped(const std::vector<Parameter>& parameters
   return stepped;
 }
 
+// A norm has no sign: its bit is free.
+constexpr std::uint64_t kStop = std::uint64_t{1} << 63;
+
+// A verdict as a number that is 0 where there is none, and the same wherever there is one.
+std::uint64_t Pack(const Verdict* verdict) {
+  if (verdict == nullptr) return 0;
+  const auto bits = std::bit_cast<std::uint64_t>(verdict->squared_norm) & ~kStop;
+  return (bits | (verdict->stop ? kStop : 0)) + 1;
+}
+
+Verdict Unpack(std::uint64_t packed, int iteration) {
+  const std::uint64_t bits = packed - 1;
+  return {.iteration = iteration,
+          .squared_norm = std::bit_cast<double>(bits & ~kStop),
+          .stop = (bits & kStop) != 0,
+          .corrects = false};
+}
+
 }  // namespace
 
 OptimizerStep::OptimizerStep(const ExecutorOptions& options, StageModel& model,
-                             PeerNetwork& network, FaultInjector& injector)
+                             PeerNetwork& network, FaultInjector& injector, NormBook& norms)
     : options_(options),
       model_(model),
       network_(network),
       injector_(injector),
+      norms_(norms),
+      poisons_(options.poisons),
       tied_apart_(options.model.tied && options.parallel.num_stages() > 1),
       gradients_(model.parameters(), tied_apart_),
       optimizer_(options.optimizer, ToStepped(model.parameters())) {
@@ -48,6 +74,8 @@ bool OptimizerStep::is_last() const {
   return options_.worker.stage.value() + 1 == options_.parallel.num_stages();
 }
 
+// --- the reduced gradient ----------------------------------------------------------------------
+
 ReductionRequest OptimizerStep::MakeRequest() {
   const std::int64_t micro_batches =
       static_cast<std::int64_t>(options_.parallel.data) * options_.micro_batches;
@@ -58,12 +86,22 @@ ReductionRequest OptimizerStep::MakeRequest() {
   return request;
 }
 
+void OptimizerStep::DiscardReduced() {
+  if (reduced_of_ == version_) gradients_.Discard();
+}
+
 Status OptimizerStep::Reduce(MicroBatchResults& results, bool stop_requested) {
   ReductionRequest request = MakeRequest();
   if (is_last()) {
     if (stop_requested) results.SetStopWanted();
     request.results = results.values();
   }
+  std::erase_if(poisons_, [this](const GradientPoison& poison) {
+    if (poison.worker != options_.worker || poison.iteration != version_) return false;
+    model_.parameters().front().gradient.data_ptr<float>()[0] += poison.value;
+    return true;
+  });
+  reduced_of_ = version_;
   return gradients_.Reduce(network_.stage_group(), network_.tied_group(), request);
 }
 
@@ -72,15 +110,22 @@ bool OptimizerStep::Concerns(const HandOver& hand_over) const {
                                               : hand_over.stage == options_.worker.stage;
 }
 
-Status OptimizerStep::TakePart(const HandOver& hand_over) {
+Status OptimizerStep::TakePart(const HandOver& hand_over, int iteration) {
+  if (reduced_of_ != iteration) {  // nothing of it yet; or it was closed here, and made way
+    gradients_.Discard();
+    reduced_of_ = iteration;
+  }
   ReduceGroup& group =
       hand_over.part == ReducedPart::kTied ? *network_.tied_group() : network_.stage_group();
   return gradients_.HandOver(group, hand_over.part, hand_over.from == options_.worker,
                              MakeRequest());
 }
 
-Status OptimizerStep::Validate() {
-  RC_CHECK(gradients_.complete()) << "iteration " << version_ << " has no reduced gradient here";
+// What R says of the iteration.
+Status OptimizerStep::Evaluate() {
+  RC_CHECK(reduced_of_ == version_ && gradients_.complete())
+      << "iteration " << version_ << " has no reduced gradient here";
+  if (evaluated_ == version_) return OkStatus();
   if (is_last()) {
     const std::int64_t tokens =
         static_cast<std::int64_t>(options_.micro_batch_size) * options_.model.sequence;
@@ -88,20 +133,24 @@ Status OptimizerStep::Validate() {
   }
   // Tied parameters are the first stage's.
   const bool counts_tied = options_.worker.stage.value() == 0;
-  own_squared_norm_ = gradients_.SquaredNorm(counts_tied);
-  RC_ASSIGN_OR_RETURN(norm_, Collect(version_, {own_squared_norm_, results_.stop_wanted}));
-  RC_RETURN_IF_ERROR(PassNormDown(network_, version_, *norm_));
-  if (!std::isfinite(norm_->squared)) {
-    return absl::DataLossError(fmt::format(
-        "iteration {}: the squared gradient norm is {}: lower optimizer.lr or clip the gradient",
-        version_ + 1, norm_->squared));
-  }
+  norms_.SetOwn(version_, gradients_.SquaredNorm(counts_tied));
+  evaluated_ = version_;
   return OkStatus();
 }
 
-Status OptimizerStep::ValidateAgain() {
+// --- the verdict -------------------------------------------------------------------------------
+
+Status OptimizerStep::Validate() {
+  RC_RETURN_IF_ERROR(Evaluate());
   RC_ASSIGN_OR_RETURN(const GlobalNorm norm,
-                      Collect(version_ - 1, {previous_squared_norm_, stop_agreed_}));
+                      Collect(version_, {*norms_.own(version_), results_.stop_wanted}));
+  norms_.Note({.iteration = version_, .squared_norm = norm.squared, .stop = norm.stop});
+  return PassNormDown(network_, version_, norm);
+}
+
+Status OptimizerStep::ValidateAgain() {
+  const double own = norms_.own(version_ - 1).value_or(0);
+  RC_ASSIGN_OR_RETURN(const GlobalNorm norm, Collect(version_ - 1, {own, stop_agreed_}));
   return PassNormDown(network_, version_ - 1, norm);
 }
 
@@ -110,52 +159,155 @@ StatusOr<GlobalNorm> OptimizerStep::Collect(int iteration, const GlobalNorm& own
                      [this, iteration] { injector_.At(FaultPoint::kValidate, iteration); });
 }
 
-AdamWStep OptimizerStep::MakeStep(int iteration, double squared_norm) const {
-  const double clip = options_.optimizer.clip;
-  return {.step = iteration + 1,
-          .lr = LearningRate(options_.optimizer, options_.iterations, iteration),
-          .gradient_scale =
-              clip > 0 ? std::min(1.0, clip / (std::sqrt(squared_norm) + kClipEpsilon)) : 1.0};
+Status OptimizerStep::ShareVerdict() {
+  const Verdict* known = norms_.Find(version_ - 1);
+  RC_ASSIGN_OR_RETURN(const MinMax heard, network_.stage_group().AllReduceMinMax(Pack(known)));
+  if (heard.max != 0) norms_.Note(Unpack(heard.max, version_ - 1));
+  RC_CHECK(validated_ || heard.max != 0)
+      << "iteration " << version_ << " is run, and nobody knows the verdict of the one before";
+  return OkStatus();
 }
 
-std::optional<IterationDone> OptimizerStep::Step() {
-  RC_CHECK(norm_.has_value()) << "iteration " << version_ << " has no norm";
-  const AdamWStep step = MakeStep(version_, norm_->squared);
-  optimizer_.Step(step, gradients_.reduced(), [this](int done) {
-    if (done == 1) injector_.At(FaultPoint::kStep, version_);
-  });
-  std::optional<IterationDone> done;
-  if (is_last()) {
-    done = IterationDone{.generation = {},
-                         .iteration = version_,
-                         .results = results_.micro_batches,
-                         .grad_norm = std::sqrt(norm_->squared),
-                         .lr = step.lr,
-                         .validation_loss = std::nullopt,
-                         .stop_agreed = norm_->stop};
+std::optional<Verdict> OptimizerStep::Judge() {
+  const std::optional<double> squared = norms_.total(version_ - 1);
+  if (validated_ || !squared) return std::nullopt;
+  const Verdict verdict{.iteration = version_ - 1,
+                        .squared_norm = *squared,
+                        .stop = results_.stop_wanted,
+                        .corrects = ScaleOf(*squared) != 1.0};
+  norms_.Note(verdict);
+  if (!verdict.corrects) return std::nullopt;
+  return verdict;
+}
+
+bool OptimizerStep::Settle() {
+  const Verdict* verdict = norms_.Find(version_ - 1);
+  if (validated_ || verdict == nullptr || verdict->corrects) return false;
+  Finalize(*verdict);
+  return true;
+}
+
+std::optional<int> OptimizerStep::Apply(const std::vector<Verdict>& verdicts) {
+  std::optional<int> void_from;
+  for (const Verdict& verdict : verdicts) {
+    const bool was_made = verdict.iteration == version_ - 1 && !validated_;
+    const bool is_news = verdict.iteration == version_ && !holds_norm();
+    norms_.Note(verdict);
+    if (was_made && verdict.corrects) {
+      undo_.Restore(optimizer_.state());
+      Run(verdict.iteration, ScaleOf(verdict.squared_norm), gradients_.reduced(), {});
+    }
+    if (was_made) Finalize(verdict);
+    if ((was_made || is_news) && verdict.corrects) void_from = verdict.iteration + 1;
   }
-  previous_squared_norm_ = own_squared_norm_;
-  last_squared_norm_ = norm_->squared;
-  stop_agreed_ = norm_->stop;
-  norm_.reset();
-  gradients_.Discard();
+  return void_from;
+}
+
+// The step that made `version_` stands.
+void OptimizerStep::Finalize(const Verdict& verdict) {
+  const double scale = ScaleOf(verdict.squared_norm);
+  validated_ = true;
+  last_squared_norm_ = verdict.squared_norm;
+  clean_in_a_row_ = scale == 1.0 ? clean_in_a_row_ + 1 : 0;
+  skipped_in_a_row_ = scale == 0.0 ? skipped_in_a_row_ + 1 : 0;
+  stop_agreed_ = was_synchronous_ && (verdict.stop || stops_next_);
+  stops_next_ = !was_synchronous_ && verdict.stop;
+  if (report_.has_value()) {
+    report_->grad_norm = std::sqrt(verdict.squared_norm);
+    report_->stop_agreed = stop_agreed_;
+    report_->skipped_in_a_row = skipped_in_a_row_;
+  }
+  final_ = {.version = version_,
+            .previous_squared_norm = norms_.own(version_ - 1).value_or(0),
+            .verdict = verdict,
+            .stop_agreed = stop_agreed_,
+            .stops_next = stops_next_,
+            .clean_in_a_row = clean_in_a_row_,
+            .skipped_in_a_row = skipped_in_a_row_};
+}
+
+bool OptimizerStep::IsSynchronous() const {
+  RC_CHECK(validated_) << "the step before is not judged yet";
+  const auto is_due = [this](int every) { return every > 0 && (version_ + 1) % every == 0; };
+  return options_.parallel.num_stages() == 1 || clean_in_a_row_ < kCleanBeforeStaggered ||
+         stops_next_ || version_ + 1 == options_.iterations || is_due(options_.validate_every) ||
+         is_due(options_.checkpoint_every);
+}
+
+std::optional<IterationDone> OptimizerStep::TakeReport() {
+  if (!validated_) return std::nullopt;
+  return std::exchange(report_, std::nullopt);
+}
+
+// --- the step ----------------------------------------------------------------------------------
+
+// By how much the gradient is multiplied; 0: there is no step.
+double OptimizerStep::ScaleOf(double squared_norm) const {
+  if (!std::isfinite(squared_norm)) return 0.0;
+  const double clip = options_.optimizer.clip;
+  return clip > 0 ? std::min(1.0, clip / (std::sqrt(squared_norm) + kClipEpsilon)) : 1.0;
+}
+
+void OptimizerStep::Run(int iteration, double scale,
+                        const std::vector<std::span<const float>>& gradients,
+                        const std::function<void(int done)>& after_parameter) {
+  if (scale == 0.0) return;
+  optimizer_.Step({.step = iteration + 1,
+                   .lr = LearningRate(options_.optimizer, options_.iterations, iteration),
+                   .gradient_scale = scale},
+                  gradients, after_parameter);
+}
+
+Status OptimizerStep::Step(bool synchronous) {
+  RC_RETURN_IF_ERROR(Evaluate());
+  const Verdict* verdict = norms_.Find(version_);
+  RC_CHECK(verdict != nullptr || !synchronous) << "iteration " << version_ << " has no norm";
+  if (verdict == nullptr) undo_.Save(optimizer_.state());
+  Run(version_, verdict == nullptr ? 1.0 : ScaleOf(verdict->squared_norm), gradients_.reduced(),
+      [this](int done) {
+        if (done == 1) injector_.At(FaultPoint::kStep, version_);
+      });
+  if (is_last()) {
+    report_ = IterationDone{.generation = {},
+                            .iteration = version_,
+                            .results = results_.micro_batches,
+                            .grad_norm = 0,
+                            .lr = LearningRate(options_.optimizer, options_.iterations, version_),
+                            .validation_loss = std::nullopt};
+  }
   model_.ZeroGradients();
   ++version_;
-  return done;
+  was_synchronous_ = synchronous;
+  validated_ = false;
+  if (verdict != nullptr) Finalize(*verdict);
+  norms_.DropBefore(version_ - 2);
+  return OkStatus();
 }
 
 void OptimizerStep::Restore(const Scalars& scalars) {
   version_ = scalars.version;
-  previous_squared_norm_ = scalars.previous_squared_norm;
+  validated_ = true;
+  was_synchronous_ = true;
   stop_agreed_ = scalars.stop_agreed;
-  norm_.reset();
+  stops_next_ = scalars.stops_next;
+  clean_in_a_row_ = scalars.clean_in_a_row;
+  skipped_in_a_row_ = scalars.skipped_in_a_row;
+  final_ = scalars;
+  norms_.Clear();
+  if (scalars.verdict) {
+    norms_.Note(*scalars.verdict);
+    norms_.SetOwn(version_ - 1, scalars.previous_squared_norm);
+  }
+  report_.reset();
+  reduced_of_ = evaluated_ = -1;
   gradients_.Discard();
+  undo_.Drop();
   model_.ZeroGradients();
 }
 
 void OptimizerStep::Follow(int iteration, double squared_norm,
                            const std::vector<std::span<const float>>& gradients) {
-  optimizer_.Step(MakeStep(iteration, squared_norm), gradients, {});
+  Run(iteration, ScaleOf(squared_norm), gradients, {});
 }
 
 std::uint64_t OptimizerStep::HashState() {

@@ -81,6 +81,10 @@ class PeerNetwork : public Interruptible {
   // Iterations before `iteration` are closed: nothing of them is kept or accepted.
   void DropBefore(int iteration) { inbox_.DropBefore(iteration); }
 
+  // Boundary tensors of `iteration` and later that have come count no more; between Promise and
+  // Connect.
+  void DropFrom(int iteration) { inbox_.DropFrom(iteration); }
+
   // All of the iterations from `iteration` on is still to come, in `generation` or later.
   void StartOver(Generation generation, int iteration) { inbox_.StartOver(generation, iteration); }
 

@@ -99,6 +99,22 @@ TEST_P(Kill, AtAnyPointOfAnyStageLeavesTheResultsAlone) {
   }
 }
 
+TEST_P(Kill, WithStaggeredStepsToo) {
+  SmallJob job;
+  job.data = 3;
+  job.pipeline = 3;
+  job.micro_batches = 2;
+  job.staggered = true;
+  job.clip = 1000;
+  for (const char* worker : {"1:0", "1:1", "1:2"}) {
+    SCOPED_TRACE(worker);
+    const ClusterResult result =
+        ExpectSurvived(job, {fmt::format("kill {} at {} of iteration 14", worker, GetParam())});
+    EXPECT_EQ(Killed(result), std::vector<WorkerId>{*ParseWorkerId(worker)});
+    EXPECT_TRUE(result.rollbacks.empty());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Points, Kill,
                          testing::Values("F", "I", "W", "send", "recv", "all-reduce", "commit",
                                          "step", "validate", "heartbeat"),
@@ -187,7 +203,10 @@ TEST(Recovery, WhoHasTheReducedGradientHandsItOver) {
 
 // Any workers at any points of any iterations, several in a row or at once; a stage keeps at least
 // one. A failing seed is named.
-TEST(Recovery, RandomDeathsCostNothingButTheirOwnWork) {
+class RandomDeaths : public testing::TestWithParam<bool> {};
+
+TEST_P(RandomDeaths, CostNothingButTheirOwnWork) {
+  const bool staggered = GetParam();
   int deaths_met = 0;
   int regenerated = 0;
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
@@ -201,11 +220,16 @@ TEST(Recovery, RandomDeathsCostNothingButTheirOwnWork) {
     job.tied = prng.Below(2) == 0;
     job.dropout = 0.1;
     job.validate_every = static_cast<int>(prng.Below(3));
+    if (staggered) {
+      job.staggered = true;
+      job.clip = 1000;
+      job.validate_every *= 8;  // that iteration is validated before its step
+    }
     job.method = prng.Below(2) == 0 ? Method::kAdaptive : Method::kOneFOneB;
     static const char* const kPoints[] = {"F",          "I",      "W",    "send",     "recv",
                                           "all-reduce", "commit", "step", "validate", "regroup"};
     std::vector<std::string> faults;
-    const int first = 2 + static_cast<int>(prng.Below(3));
+    const int first = (staggered ? 12 : 2) + static_cast<int>(prng.Below(3));
     for (int stage = 0; stage < job.pipeline; ++stage) {
       const auto deaths = static_cast<int>(prng.Below(3));
       const auto home = static_cast<int>(prng.Below(3));
@@ -226,6 +250,9 @@ TEST(Recovery, RandomDeathsCostNothingButTheirOwnWork) {
   }
   fmt::print("{} deaths, {} actions regenerated\n", deaths_met, regenerated);
 }
+
+INSTANTIATE_TEST_SUITE_P(Recovery, RandomDeaths, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Staggered" : "Synchronous"; });
 
 TEST(Recovery, ADeathWhileValidatingRepeatsTheValidation) {
   SmallJob job;

@@ -89,8 +89,16 @@ void StateDonor::End(const OptimizerStep& step, bool owes_validation) {
   header.kind = StateRecordKind::kEnd;
   header.version = scalars.version;
   header.index = static_cast<std::int32_t>(given_);
-  header.stop_agreed = scalars.stop_agreed ? 1 : 0;
   header.owes_validation = owes_validation ? 1 : 0;
+  header.stop_agreed = scalars.stop_agreed ? 1 : 0;
+  header.stops_next = scalars.stops_next ? 1 : 0;
+  header.clean_in_a_row = scalars.clean_in_a_row;
+  header.skipped_in_a_row = scalars.skipped_in_a_row;
+  if (scalars.verdict) {
+    header.knows_verdict = 1;
+    header.verdict_stop = scalars.verdict->stop ? 1 : 0;
+    header.verdict_squared_norm = scalars.verdict->squared_norm;
+  }
   header.squared_norm = scalars.previous_squared_norm;
   Push(header, std::make_shared<const std::vector<std::byte>>());
   changed_.notify_all();

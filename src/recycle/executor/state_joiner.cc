@@ -7,6 +7,26 @@
 #include <utility>
 
 namespace recycle {
+namespace {
+
+OptimizerStep::Scalars ScalarsOf(const StateRecordHeader& end) {
+  OptimizerStep::Scalars scalars{.version = end.version,
+                                 .previous_squared_norm = end.squared_norm,
+                                 .verdict = std::nullopt,
+                                 .stop_agreed = end.stop_agreed != 0,
+                                 .stops_next = end.stops_next != 0,
+                                 .clean_in_a_row = end.clean_in_a_row,
+                                 .skipped_in_a_row = end.skipped_in_a_row};
+  if (end.knows_verdict != 0) {
+    scalars.verdict = Verdict{.iteration = end.version - 1,
+                              .squared_norm = end.verdict_squared_norm,
+                              .stop = end.verdict_stop != 0,
+                              .corrects = false};
+  }
+  return scalars;
+}
+
+}  // namespace
 
 StateJoiner::StateJoiner(const std::shared_ptr<Device>& device, const Transfer& transfer,
                          Events events)
@@ -74,9 +94,7 @@ Status StateJoiner::Apply(const StateRecordHeader& header, const std::vector<std
             header.version, index, arrived_, state_.size(), version_));
       }
       owes_validation_ = header.owes_validation != 0;
-      step.Restore({.version = version_,
-                    .previous_squared_norm = header.squared_norm,
-                    .stop_agreed = header.stop_agreed != 0});
+      step.Restore(ScalarsOf(header));
       return OkStatus();
   }
   return OkStatus();

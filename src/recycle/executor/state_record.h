@@ -30,9 +30,15 @@ struct StateRecordHeader {
   StateRecordKind kind = StateRecordKind::kParameter;
   std::int32_t version = 0;
   std::int32_t index = 0;
-  std::int32_t stop_agreed = 0;      // kEnd; 0 or 1, as the next
-  std::int32_t owes_validation = 0;  // kEnd
-  std::int32_t unused = 0;
+  // kEnd: what the version does not tell; see OptimizerStep::Scalars. Flags are 0 or 1.
+  std::int32_t owes_validation = 0;
+  std::int32_t stop_agreed = 0;
+  std::int32_t stops_next = 0;
+  std::int32_t clean_in_a_row = 0;
+  std::int32_t skipped_in_a_row = 0;
+  std::int32_t knows_verdict = 0;  // on iteration `version` - 1
+  std::int32_t verdict_stop = 0;
+  double verdict_squared_norm = 0;
   double squared_norm = 0;  // kStep: the global one; kEnd: this stage's share of the last one
   std::uint64_t bytes = 0;  // that follow
 };

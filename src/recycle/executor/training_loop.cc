@@ -50,9 +50,9 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
       services_(services),
       model_(model),
       log_(options.log_bytes, options.log_folder),
-      runner_(options,
-              {model, batches, services.network, services.injector, services.clock, log_, ledger_}),
-      step_(options, model, services.network, services.injector),
+      runner_(options, {model, batches, services.network, services.injector, services.clock, log_,
+                        ledger_, norms_}),
+      step_(options, model, services.network, services.injector, norms_),
       results_(options.parallel.data * options.micro_batches),
       checkpoints_(options, services.control, services.injector),
       trace_(options.trace_file) {
@@ -107,6 +107,7 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
   if (prepare.restore) {
     services_.snapshots.StartOver(prepare.from_memory ? prepare.restore : std::nullopt);
   }
+  ApplyVerdicts(resume.verdicts);
   RC_RETURN_IF_ERROR(services_.network.Connect(resume));
   return resume;
 }
@@ -146,6 +147,7 @@ Status TrainingLoop::LoadRestored(int version, bool from_memory) {
 Status TrainingLoop::TakeOverState() {
   RC_ASSIGN_OR_RETURN(owes_validation_, services_.transfers.TakeState());
   LogInfo("comes back at iteration {}", step_.version() + 1);
+  services_.position.version = step_.version();
   DropClosed();
   return OkStatus();
 }
@@ -164,12 +166,14 @@ Ledger TrainingLoop::MakeLedger(Generation generation, Endpoints endpoints) {
   }
   Ledger ledger{.generation = generation,
                 .version = step_.version(),
-                .holds_norm = step_.holds_norm(),
+                .validated = step_.validated(),
+                .verdicts = norms_.verdicts(),
                 .owes_validation = owes_validation_,
                 .iterations = {},
                 .undo = {},
                 .endpoints = std::move(endpoints),
                 .snapshots = services_.snapshots.held()};
+  if (step_.holds_undo()) ledger.undo.push_back(step_.version() - 1);
   for (auto& [iteration, entry] : report) ledger.iterations.push_back(std::move(entry));
   return ledger;
 }
@@ -257,31 +261,46 @@ Status TrainingLoop::RunRestAction(const OpenIteration& open, const WorkerSchedu
   const std::vector<StageId>& committed = open.rest->committed;
   const bool is_committed =
       std::find(committed.begin(), committed.end(), action.stage) != committed.end();
-  if (open.iteration < step_.version()) {
-    if (action.kind != ActionKind::kValidate) {
-      return absl::InternalError(fmt::format("{} of iteration {} at version {}", ToString(action),
-                                             open.iteration + 1, step_.version()));
-    }
+  const bool is_past = open.iteration < step_.version();
+  if (is_committed && HasMicroBatch(action.kind)) return Regenerate(open, own, action);
+  if (is_committed && action.kind == ActionKind::kReduceGrad) {
+    return Traced(action, open.iteration, /*regenerated=*/false,
+                  [&] { return Timed([&] { return TakePart(open); }); });
+  }
+  if (is_past && action.kind == ActionKind::kValidate) {
     return Traced(action, open.iteration, /*regenerated=*/false,
                   [&] { return Timed([&] { return step_.ValidateAgain(); }); });
   }
-  if (is_committed && HasMicroBatch(action.kind)) {
-    const Action backward{ActionKind::kBackwardInput, action.stage, action.micro_batch};
-    return Traced(action, open.iteration, /*regenerated=*/true, [&] {
-      return runner_.Regenerate(action, open.iteration, Contains(own.actions, backward));
-    });
+  if (!is_past) return RunAction(action);
+  return absl::InternalError(fmt::format("{} of iteration {} at version {}", ToString(action),
+                                         open.iteration + 1, step_.version()));
+}
+
+// Who has stepped the iteration already does it with the parameters from before.
+Status TrainingLoop::Regenerate(const OpenIteration& open, const WorkerSchedule& own,
+                                const Action& action) {
+  const Action backward{ActionKind::kBackwardInput, action.stage, action.micro_batch};
+  const bool is_past = open.iteration < step_.version();
+  if (is_past && (open.iteration + 1 != step_.version() || !step_.holds_undo())) {
+    return absl::InternalError(
+        fmt::format("{} of iteration {} at version {}: its parameters are not kept any more",
+                    ToString(action), open.iteration + 1, step_.version()));
   }
-  if (is_committed && action.kind == ActionKind::kReduceGrad) {
-    return Traced(action, open.iteration, /*regenerated=*/false, [&] {
-      return Timed([&]() -> Status {
-        for (const HandOver& hand_over : open.hand_overs) {
-          if (step_.Concerns(hand_over)) RC_RETURN_IF_ERROR(step_.TakePart(hand_over));
-        }
-        return OkStatus();
-      });
-    });
+  return Traced(action, open.iteration, /*regenerated=*/true, [&] {
+    if (is_past) step_.SwapUndo();
+    StatusOr<ActionTimes> times =
+        runner_.Regenerate(action, open.iteration, Contains(own.actions, backward), is_past);
+    if (is_past) step_.SwapUndo();
+    return times;
+  });
+}
+
+Status TrainingLoop::TakePart(const OpenIteration& open) {
+  for (const HandOver& hand_over : open.hand_overs) {
+    if (!step_.Concerns(hand_over)) continue;
+    RC_RETURN_IF_ERROR(step_.TakePart(hand_over, open.iteration));
   }
-  return RunAction(action);
+  return OkStatus();
 }
 
 Status TrainingLoop::RunWholeIteration() {
@@ -302,6 +321,12 @@ void TrainingLoop::BeginAttempt(int iteration) {
 }
 
 Status TrainingLoop::RunAction(const Action& action) {
+  if (action.kind == ActionKind::kStep && staggered() && step_.IsSynchronous() &&
+      !step_.holds_norm()) {
+    const Action validate{ActionKind::kValidate, action.stage, {}};
+    RC_RETURN_IF_ERROR(Traced(validate, step_.version(), /*regenerated=*/false,
+                              [&] { return Timed([&] { return ValidateFirst(); }); }));
+  }
   return Traced(action, step_.version(), /*regenerated=*/false, [&] {
     return HasMicroBatch(action.kind) ? RunOnModel(action)
                                       : Timed([&] { return RunStepAction(action.kind); });
@@ -325,6 +350,11 @@ Status TrainingLoop::Traced(const Action& action, int iteration, bool regenerate
 
 StatusOr<ActionTimes> TrainingLoop::RunOnModel(const Action& action) {
   RC_ASSIGN_OR_RETURN(ActionTimes times, runner_.Run(action, step_.version(), results_));
+  // F of this iteration ran on every stage, so everybody holds the gradient of the one before; and
+  // the last stage runs no I before it has judged.
+  const bool is_backward =
+      action.kind == ActionKind::kBackwardInput || action.kind == ActionKind::kBackward;
+  if (is_backward && staggered()) CloseIterationBefore();
   const double factor = services_.injector.SlowFactor();
   if (factor > 1.0) {
     const std::chrono::duration<double, std::nano> rest =
@@ -344,14 +374,15 @@ StatusOr<ActionTimes> TrainingLoop::Timed(const std::function<Status()>& work) {
 Status TrainingLoop::RunStepAction(ActionKind kind) {
   switch (kind) {
     case ActionKind::kReduceGrad:
+      if (staggered()) {
+        RC_RETURN_IF_ERROR(step_.ShareVerdict());
+        CloseIterationBefore();
+      }
       return step_.Reduce(results_, services_.mailbox.stop_requested());
     case ActionKind::kValidate:
-      RC_RETURN_IF_ERROR(checkpoints_.AwaitBeforeStep(
-          step_.version(), [this] { return services_.mailbox.interrupted(); }));
-      return step_.Validate();
+      return staggered() ? JudgeLastStep() : ValidateFirst();
     case ActionKind::kStep:
-      MakeStep();
-      return OkStatus();
+      return MakeStep();
     case ActionKind::kForward:
     case ActionKind::kBackwardInput:
     case ActionKind::kBackwardWeight:
@@ -362,24 +393,78 @@ Status TrainingLoop::RunStepAction(ActionKind kind) {
   return OkStatus();
 }
 
-// The iteration is closed with it: every live worker holds its reduced gradient and can step.
-void TrainingLoop::MakeStep() {
-  unreported_ = step_.Step();
+Status TrainingLoop::AwaitCheckpoint() {
+  return checkpoints_.AwaitBeforeStep(step_.version(),
+                                      [this] { return services_.mailbox.interrupted(); });
+}
+
+Status TrainingLoop::ValidateFirst() {
+  RC_RETURN_IF_ERROR(AwaitCheckpoint());
+  return step_.Validate();
+}
+
+Status TrainingLoop::MakeStep() {
+  if (!step_.holds_norm()) RC_RETURN_IF_ERROR(AwaitCheckpoint());
+  RC_RETURN_IF_ERROR(step_.Step(!staggered() || step_.IsSynchronous()));
   owes_validation_ = IsValidationDue(step_.version() - 1);
+  results_.Clear();
+  ledger_.DropBefore(step_.version());
+  services_.position.version = step_.version();
+  if (!step_.validated()) return OkStatus();
   DropClosed();
+  NoteValidated();
+  return OkStatus();
+}
+
+Status TrainingLoop::JudgeLastStep() {
+  if (step_.validated()) return OkStatus();
+  const int judged = step_.version() - 1;
+  services_.injector.At(FaultPoint::kValidate, judged);
+  if (const std::optional<Verdict> correction = step_.Judge()) {
+    services_.control.Send(
+        Amend{.generation = services_.network.generation(), .verdict = *correction});
+    return absl::AbortedError(fmt::format("the step of iteration {} was wrong", judged + 1));
+  }
+  if (step_.Settle()) NoteValidated();
+  return OkStatus();
+}
+
+void TrainingLoop::ApplyVerdicts(const std::vector<Verdict>& verdicts) {
+  const bool was_validated = step_.validated();
+  if (const std::optional<int> void_from = step_.Apply(verdicts)) {
+    LogInfo("what was done of iteration {} is void", *void_from + 1);
+    if (*void_from == step_.version()) {
+      model_.ForgetMicroBatches();
+      ledger_.Clear();
+      results_.Clear();
+    }
+    log_.DropFrom(*void_from);
+    services_.network.DropFrom(*void_from);
+  }
+  if (!was_validated && step_.validated()) NoteValidated();
+}
+
+void TrainingLoop::CloseIterationBefore() {
+  if (step_.Settle()) NoteValidated();
+  RC_CHECK(step_.validated()) << "a gradient of iteration " << step_.version() + 1
+                              << " came before the verdict of the one before";
+  if (step_.holds_undo()) DropClosed();
+}
+
+void TrainingLoop::NoteValidated() {
+  if (std::optional<IterationDone> report = step_.TakeReport()) unreported_ = std::move(report);
   services_.transfers.AfterStep(step_);
   services_.snapshots.Take(step_, /*anew=*/compare_state_at_ == step_.version());
   CompareStateIfDue();
   SaveIfDue();
+  if (!IsValidationDue(step_.version() - 1)) Report(std::nullopt);
 }
 
-// Everything before `version` is closed, and nothing of it is begun.
+// Everything before `version` is closed: every live worker of every stage holds its gradient.
 void TrainingLoop::DropClosed() {
-  results_.Clear();
-  ledger_.DropBefore(step_.version());
+  step_.Close();
   log_.DropBefore(step_.version());
   services_.network.DropBefore(step_.version());
-  services_.position.version = step_.version();
 }
 
 void TrainingLoop::CompareStateIfDue() {
@@ -403,12 +488,16 @@ Status TrainingLoop::CloseLastIteration(bool validate) {
     RC_ASSIGN_OR_RETURN(validation_loss, ValidationLoss(step_.version() - 1));
   }
   owes_validation_ = false;
-  if (!unreported_.has_value()) return OkStatus();
+  Report(validation_loss);
+  return OkStatus();
+}
+
+void TrainingLoop::Report(std::optional<double> validation_loss) {
+  if (!unreported_.has_value()) return;
   unreported_->generation = services_.network.generation();
   unreported_->validation_loss = validation_loss;
   services_.control.Send(*unreported_);
   unreported_.reset();
-  return OkStatus();
 }
 
 StatusOr<std::optional<double>> TrainingLoop::ValidationLoss(int iteration) {

@@ -34,6 +34,7 @@
 #include "recycle/executor/fault_injector.h"
 #include "recycle/executor/micro_batch_ledger.h"
 #include "recycle/executor/micro_batch_results.h"
+#include "recycle/executor/norm_book.h"
 #include "recycle/executor/optimizer_step.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
@@ -90,6 +91,8 @@ class TrainingLoop {
   Status RunRestAction(const OpenIteration& open, const WorkerSchedule& own, const Action& action);
   Status RunWholeIteration();
   Status RunAction(const Action& action);
+  Status Regenerate(const OpenIteration& open, const WorkerSchedule& own, const Action& action);
+  Status TakePart(const OpenIteration& open);
 
   void BeginProfile();
   // Runs `work` at `iteration` and writes it to the trace and the profile.
@@ -98,7 +101,18 @@ class TrainingLoop {
   StatusOr<ActionTimes> RunOnModel(const Action& action);
   StatusOr<ActionTimes> Timed(const std::function<Status()>& work);
   Status RunStepAction(ActionKind kind);
-  void MakeStep();
+  Status AwaitCheckpoint();
+  Status ValidateFirst();
+  Status MakeStep();
+  bool staggered() const { return plan_->options.staggered; }
+  // The verdict of the iteration before, in staggered plans: VALIDATE before the first I.
+  Status JudgeLastStep();
+  // By what a Resume knows; between Promise and Connect.
+  void ApplyVerdicts(const std::vector<Verdict>& verdicts);
+  // This worker knows that nobody needs anything of the iteration before any more.
+  void CloseIterationBefore();
+  // The step before has just turned out final.
+  void NoteValidated();
   void DropClosed();
   void CompareStateIfDue();
   void SaveIfDue();
@@ -109,6 +123,7 @@ class TrainingLoop {
   bool IsValidationDue(int iteration) const;
   // What is left of iteration `version` - 1: its validation pass, its report.
   Status CloseLastIteration(bool validate);
+  void Report(std::optional<double> validation_loss);
   StatusOr<std::optional<double>> ValidationLoss(int iteration);
   void SendFinished();
   bool IsOver() const;
@@ -118,6 +133,7 @@ class TrainingLoop {
   StageModel& model_;
   BoundaryLog log_;
   MicroBatchLedger ledger_;
+  NormBook norms_;
   ActionRunner runner_;
   OptimizerStep step_;
   MicroBatchResults results_;  // of iteration `version`

@@ -86,8 +86,9 @@ Parameter& StageModel::FindParameter(const std::string& name) {
 }
 
 at::Tensor StageModel::Forward(const ForwardInput& in) {
-  RC_CHECK(in.evaluate || !in_flight_.contains(in.micro_batch))
-      << "micro-batch " << in.micro_batch << " is in flight already";
+  const int stash = in.stash.value_or(in.micro_batch);
+  RC_CHECK(in.evaluate || !in_flight_.contains(stash))
+      << "micro-batch " << stash << " is in flight already";
   if (has_embedding_) {
     CheckTokens(in.input, options_, "input");
   } else {
@@ -111,7 +112,7 @@ at::Tensor StageModel::Forward(const ForwardInput& in) {
     if (!in.evaluate) batch.runs.push_back(std::move(out.run));
     Report(in.hook, i + 1, layers_.size());
   }
-  if (!in.evaluate) in_flight_.emplace(in.micro_batch, std::move(batch));
+  if (!in.evaluate) in_flight_.emplace(stash, std::move(batch));
   return layer_input.input;
 }
 

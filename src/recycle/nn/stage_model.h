@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -46,10 +47,12 @@ using LayerHook = std::function<void(int layers_done, int layers_total)>;
 
 struct ForwardInput {
   int iteration = 0;    // keys the dropout
-  int micro_batch = 0;  // global index k*M + m: keys the stash and the dropout
+  int micro_batch = 0;  // global index k*M + m: keys the dropout, and the stash
   at::Tensor input;     // tokens_BT (int64) on the first stage, activations x_BTD (float) elsewhere
   at::Tensor targets;   // targets_BT (int64) on the last stage, undefined elsewhere
   bool evaluate = false;  // no dropout, and nothing is kept for a backward pass
+  // Keys the stash instead of `micro_batch`, for a second iteration of it beside the first.
+  std::optional<int> stash = std::nullopt;
   LayerHook hook;
 };
 

@@ -104,16 +104,18 @@ TEST_F(KeptMessagesTest, SnapshotsStayUntilNewerOnesCountOrEverybodyHasGoneBack)
   for (const int version : {4, 8, 12}) kept_.OnSend(SnapshotHeld{StageId(1), version, 8});
   kept_.OnReceive(SnapshotCounts{8});
   EXPECT_EQ(versions(), (std::vector{8, 12}));
-  Prepare back = MakePrepare(3, {Place(1, 1)});
+  Prepare back = MakePrepare(3, {WorkerAt(1, 1)});
   back.restore = 8;
   back.from_memory = true;
   kept_.OnReceive(back);
   EXPECT_EQ(versions(), (std::vector{8, 12}));
-  kept_.OnReceive(Resume{.generation = Generation(3)});
+  Resume resume;
+  resume.generation = Generation(3);
+  kept_.OnReceive(resume);
   EXPECT_EQ(versions(), std::vector{8});
   back.from_memory = false;
   kept_.OnReceive(back);
-  kept_.OnReceive(Resume{.generation = Generation(3)});
+  kept_.OnReceive(resume);
   EXPECT_TRUE(versions().empty());
 }
 

@@ -101,14 +101,27 @@ struct IterationLedger {
   std::vector<BoundaryTensor> log;    // made here, and kept: can be sent again
 };
 
+// How all stages end an iteration alike, once all of its gradient is reduced.
+struct Verdict {
+  std::int32_t iteration = 0;
+  double squared_norm = 0;  // of the whole gradient; if it is not finite, nobody steps
+  bool stop = false;        // a worker of the last stage was asked to stop
+  // Stages had stepped before it was known, by another scale: they return to the bits before their
+  // step and make it again, and all that has been done of the next iteration is void.
+  bool corrects = false;
+  bool operator==(const Verdict&) const = default;
+};
+
 // The answer to Prepare, and a promise: until Resume the worker runs nothing, accepts nothing of an
 // older generation and discards nothing.
 struct Ledger {
   Generation generation;     // the one prepared
   std::int32_t version = 0;  // steps made
-  // Has the verdict (global norm) of iteration `version`. With synchronous steps it then holds R,
-  // as does everybody else.
-  bool holds_norm = false;
+  // The step that made `version` is final: its verdict was known before, or has not changed it.
+  bool validated = true;
+  // Those known here, ascending: of the iterations before `version`, and of `version` itself if
+  // it was known before the step. Then every live worker holds the reduced gradient.
+  std::vector<Verdict> verdicts;
   // The validation pass after step `version` - 1 is due and not finished here.
   bool owes_validation = false;
   std::vector<IterationLedger> iterations;   // ascending; those that are not closed, at most two
@@ -140,6 +153,15 @@ struct IterationDone {
   double lr = 0;
   std::optional<double> validation_loss;  // mean over validation tokens, when it was taken
   bool stop_agreed = false;               // all workers stop after this iteration
+  // Iterations without a step, because their gradient was not finite, in a row up to this one.
+  std::int32_t skipped_in_a_row = 0;
+};
+
+// The verdict on an iteration that stages have stepped already is another: a generation is due in
+// which they correct it. The sender's ledger has the verdict.
+struct Amend {
+  Generation generation;  // running; in a newer one the ledgers say it
+  Verdict verdict;
 };
 
 // A fatal error the worker caught itself (memory, disk, NaN); it leaves right after.
@@ -217,7 +239,7 @@ struct RestoreFailed {
 using ExecutorMessage =
     std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed, IterationDone, LastWords,
                  FaultReport, Finished, TransferOpened, TransferBroken, CaughtUp, StateHash,
-                 Departing, ShardWritten, RestoreFailed, SnapshotHeld>;
+                 Departing, ShardWritten, RestoreFailed, SnapshotHeld, Amend>;
 
 // --- coordinator -> executor -------------------------------------------------------------------
 
@@ -270,6 +292,8 @@ struct Resume {
   // The validation pass after step `v` - 1, v the highest version: everyone runs it (again) as soon
   // as it has made that step, before anything else of iteration v.
   bool repeat_validation = false;
+  // What any live worker knows, ascending. Whoever has not applied one does so first of all.
+  std::vector<Verdict> verdicts;
   std::map<WorkerId, Endpoints> endpoints;  // by listening worker
   std::shared_ptr<const Plan> plan;         // for every iteration from `next_iteration` on
   // Somebody came back: everyone sends its StateHash at version `next_iteration` + 1.

@@ -57,7 +57,8 @@ void Fill(const Ledger& message, v1::ExecutorMessage& proto) {
   v1::Ledger& ledger = *proto.mutable_ledger();
   ledger.set_generation(message.generation.value());
   ledger.set_version(message.version);
-  ledger.set_holds_norm(message.holds_norm);
+  ledger.set_validated(message.validated);
+  for (const Verdict& verdict : message.verdicts) *ledger.add_verdicts() = ToProto(verdict);
   ledger.set_owes_validation(message.owes_validation);
   for (const IterationLedger& iteration : message.iterations) {
     *ledger.add_iterations() = ToProto(iteration);
@@ -86,6 +87,12 @@ void Fill(const IterationDone& message, v1::ExecutorMessage& proto) {
   done.set_lr(message.lr);
   if (message.validation_loss) done.set_validation_loss(*message.validation_loss);
   done.set_stop_agreed(message.stop_agreed);
+  done.set_skipped_in_a_row(message.skipped_in_a_row);
+}
+
+void Fill(const Amend& message, v1::ExecutorMessage& proto) {
+  proto.mutable_amend()->set_generation(message.generation.value());
+  *proto.mutable_amend()->mutable_verdict() = ToProto(message.verdict);
 }
 
 void Fill(const LastWords& message, v1::ExecutorMessage& proto) {
@@ -182,6 +189,7 @@ void Fill(const Resume& message, v1::CoordinatorMessage& proto) {
   }
   if (message.plan != nullptr) resume.set_plan_json(PlanToJson(*message.plan));
   resume.set_compare_state(message.compare_state);
+  for (const Verdict& verdict : message.verdicts) *resume.add_verdicts() = ToProto(verdict);
 }
 
 void Fill(const Ask& message, v1::CoordinatorMessage& proto) {
@@ -299,7 +307,8 @@ StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
   RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   Ledger ledger{.generation = generation,
                 .version = proto.version(),
-                .holds_norm = proto.holds_norm(),
+                .validated = proto.validated(),
+                .verdicts = {},
                 .owes_validation = proto.owes_validation(),
                 .iterations = {},
                 .undo = {proto.undo().begin(), proto.undo().end()},
@@ -314,6 +323,7 @@ StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
   for (const std::int32_t iteration : ledger.undo) {
     RC_RETURN_IF_ERROR(CheckIteration("undo", iteration));
   }
+  RC_ASSIGN_OR_RETURN(ledger.verdicts, ReadVerdicts(proto.verdicts()));
   return ledger;
 }
 
@@ -341,7 +351,14 @@ StatusOr<ExecutorMessage> Read(const v1::IterationDone& proto) {
   done.lr = proto.lr();
   if (proto.has_validation_loss()) done.validation_loss = proto.validation_loss();
   done.stop_agreed = proto.stop_agreed();
+  done.skipped_in_a_row = proto.skipped_in_a_row();
   return done;
+}
+
+StatusOr<ExecutorMessage> Read(const v1::Amend& proto) {
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  RC_ASSIGN_OR_RETURN(const Verdict verdict, ReadVerdict(proto.verdict()));
+  return Amend{.generation = generation, .verdict = verdict};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::FaultReport& proto) {
@@ -440,6 +457,7 @@ StatusOr<CoordinatorMessage> Read(const v1::Resume& proto) {
   }
   RC_ASSIGN_OR_RETURN(resume.plan, ReadPlan(proto.plan_json()));
   resume.compare_state = proto.compare_state();
+  RC_ASSIGN_OR_RETURN(resume.verdicts, ReadVerdicts(proto.verdicts()));
   return resume;
 }
 
@@ -557,6 +575,8 @@ StatusOr<ExecutorMessage> FromProto(const v1::ExecutorMessage& message) {
       return Read(message.restore_failed());
     case v1::ExecutorMessage::kSnapshotHeld:
       return Read(message.snapshot_held());
+    case v1::ExecutorMessage::kAmend:
+      return Read(message.amend());
     case v1::ExecutorMessage::KIND_NOT_SET:
       break;
   }

@@ -152,6 +152,15 @@ v1::OpenIteration ToProto(const OpenIteration& open) {
   return proto;
 }
 
+v1::Verdict ToProto(const Verdict& verdict) {
+  v1::Verdict proto;
+  proto.set_iteration(verdict.iteration);
+  proto.set_squared_norm(verdict.squared_norm);
+  proto.set_stop(verdict.stop);
+  proto.set_corrects(verdict.corrects);
+  return proto;
+}
+
 Status AtLeastZero(std::string_view field, std::int64_t value) {
   if (value >= 0) return OkStatus();
   return absl::InvalidArgumentError(
@@ -231,6 +240,25 @@ StatusOr<OpenIteration> ReadOpenIteration(const v1::OpenIteration& proto) {
     open.hand_overs.push_back(hand_over);
   }
   return open;
+}
+
+StatusOr<Verdict> ReadVerdict(const v1::Verdict& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("verdict.iteration", proto.iteration()));
+  return Verdict{.iteration = proto.iteration(),
+                 .squared_norm = proto.squared_norm(),
+                 .stop = proto.stop(),
+                 .corrects = proto.corrects()};
+}
+
+StatusOr<std::vector<Verdict>> ReadVerdicts(
+    const google::protobuf::RepeatedPtrField<v1::Verdict>& protos) {
+  std::vector<Verdict> verdicts;
+  verdicts.reserve(static_cast<std::size_t>(protos.size()));
+  for (const v1::Verdict& proto : protos) {
+    RC_ASSIGN_OR_RETURN(const Verdict verdict, ReadVerdict(proto));
+    verdicts.push_back(verdict);
+  }
+  return verdicts;
 }
 
 StatusOr<std::shared_ptr<const Plan>> ReadPlan(const std::string& json) {

@@ -28,6 +28,7 @@ v1::MicroBatch ToProto(MicroBatch micro_batch);
 v1::Endpoints ToProto(const Endpoints& endpoints);
 v1::IterationLedger ToProto(const IterationLedger& ledger);
 v1::OpenIteration ToProto(const OpenIteration& open);
+v1::Verdict ToProto(const Verdict& verdict);
 
 Status AtLeastZero(std::string_view field, std::int64_t value);
 // From 0, and so far from the end of the numbers that whoever counts on does not get there.
@@ -41,6 +42,9 @@ StatusOr<MicroBatch> ReadMicroBatch(const v1::MicroBatch& proto);
 Endpoints ReadEndpoints(const v1::Endpoints& proto);
 StatusOr<IterationLedger> ReadIterationLedger(const v1::IterationLedger& proto);
 StatusOr<OpenIteration> ReadOpenIteration(const v1::OpenIteration& proto);
+StatusOr<Verdict> ReadVerdict(const v1::Verdict& proto);
+StatusOr<std::vector<Verdict>> ReadVerdicts(
+    const google::protobuf::RepeatedPtrField<v1::Verdict>& protos);
 StatusOr<std::shared_ptr<const Plan>> ReadPlan(const std::string& json);
 
 // Iterations that are open at once: never more, and each once.

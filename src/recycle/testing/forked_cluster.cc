@@ -202,6 +202,10 @@ void ForkedCluster::Handle(const Effect& effect) {
     result_.resumes.push_back(*resumed);
   } else if (const auto* fault = std::get_if<AnnounceFault>(&effect)) {
     result_.faults.push_back(*fault);
+  } else if (const auto* rollback = std::get_if<AnnounceRollback>(&effect)) {
+    result_.rollbacks.push_back(*rollback);
+  } else if (const auto* skipped = std::get_if<AnnounceSkippedStep>(&effect)) {
+    result_.skipped_steps.push_back(*skipped);
   } else if (const auto* end = std::get_if<EndJob>(&effect)) {
     result_.end = *end;
   }

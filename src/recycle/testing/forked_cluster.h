@@ -42,6 +42,8 @@ struct ClusterResult {
   std::vector<AnnounceIteration> iterations;
   std::vector<AnnounceResumed> resumes;
   std::vector<AnnounceFault> faults;
+  std::vector<AnnounceRollback> rollbacks;
+  std::vector<AnnounceSkippedStep> skipped_steps;
   std::vector<GenerationRecord> records;
   std::map<WorkerId, pid_t> pids;         // of those that ever said hello, the last
   std::map<WorkerId, int> wait_statuses;  // of those that ended by themselves

@@ -26,7 +26,8 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
       StillHere{.nonce = 9},
       Ledger{.generation = generation,
              .version = 5,
-             .holds_norm = true,
+             .validated = true,
+             .verdicts = {{.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
              .owes_validation = true,
              .iterations = {{.iteration = 5,
                              .progress = {{{PipelineId(1), 1}, Progress::kForward},
@@ -49,7 +50,8 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
                     .grad_norm = 1.0 / 3.0,
                     .lr = 3.0e-4,
                     .validation_loss = 2.5,
-                    .stop_agreed = true},
+                    .stop_agreed = true,
+                    .skipped_in_a_row = 2},
       LastWords{.message = "out of memory"},
       FaultReport{.index = 1, .fired = true, .iteration = 7},
       Finished{.version = 8,
@@ -70,6 +72,8 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
                    .error = "no room \xff"},
       RestoreFailed{.generation = Generation(3), .version = 15, .error = "damaged \xff"},
       SnapshotHeld{.stage = StageId(2), .version = 16, .bytes = 1LL << 40},
+      Amend{.generation = Generation(3),
+            .verdict = {.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
   };
 }
 
@@ -110,6 +114,7 @@ inline std::vector<CoordinatorMessage> CoordinatorMessages() {
                        .hand_overs = {{ReducedPart::kTied, StageId(1), WorkerAt(1, 1)}}}},
              .next_iteration = 6,
              .repeat_validation = true,
+             .verdicts = {{.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
              .endpoints = {{WorkerAt(1, 1), {{"link 1:1", "address"}}}},
              .plan = std::make_shared<const Plan>(SmallPlan()),
              .compare_state = true},

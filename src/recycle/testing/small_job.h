@@ -18,6 +18,8 @@
 namespace recycle {
 
 inline constexpr int kSmallJobIterations = 10;
+// Staggered steps begin after ten iterations that needed no correction.
+inline constexpr int kStaggeredJobIterations = 18;
 
 struct SmallJob {
   int data = 1;
@@ -28,6 +30,8 @@ struct SmallJob {
   double dropout = 0.0;
   Method method = Method::kAdaptive;  // of the fault-free plan
   int validate_every = 0;
+  bool staggered = false;  // and iterations enough for it
+  double clip = 1.0;
   std::vector<std::string> faults;  // in --inject's grammar
 };
 

@@ -220,6 +220,8 @@ class Simulation {
   void Hear(Worker& worker, const EndTransfer& /*end*/) { ExpectNoReturn(worker); }
   void Hear(Worker& worker, const Drain& /*drain*/) { ExpectNoReturn(worker); }
   void Hear(Worker& /*worker*/, const Recorded& /*recorded*/) {}  // kept has heard it
+  // Nor does anybody keep snapshots.
+  void Hear(Worker& worker, const SnapshotCounts& /*counts*/) { ExpectNoReturn(worker); }
   void ExpectNoReturn(const Worker& worker) {
     Expect(false, "a copy or a leave for " + ToString(worker.id));
   }

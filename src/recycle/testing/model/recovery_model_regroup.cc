@@ -37,7 +37,6 @@ Ledger RecoveryModel::MakeLedger(int w) const {
   ledger.version = worker.version;
   for (int t = worker.first_kept; t < job_.iterations; ++t) {
     const Iteration& kept = KeptOf(worker, t);
-    if (t == worker.version) ledger.holds_norm = kept.has_norm;
     if (kept.has_undo) ledger.undo.push_back(t);
     IterationLedger entry;
     entry.iteration = t;
