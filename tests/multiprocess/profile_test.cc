@@ -39,6 +39,9 @@ void ExpectWithinATenth(const char* what, std::size_t stage, double measured, do
   EXPECT_LE(std::abs(measured - predicted), 0.1 * predicted) << what << " of stage " << stage;
 }
 
+// What rides on each tensor between stages: a norm or a verdict.
+constexpr std::int64_t kRiderBytes = 16;
+
 TEST(Profile, MeasuresWhatTheDryRunPredictsAndThePlannerReads) {
   Job job({.data = 2,
            .pipeline = 3,
@@ -87,11 +90,8 @@ TEST(Profile, MeasuresWhatTheDryRunPredictsAndThePlannerReads) {
     for (const char* bytes : {"activation_bytes", "deferred_bytes"}) {
       ExpectWithinATenth(bytes, stage, costs.at(bytes), expected.at(bytes));
     }
-    // With each tensor goes a norm or a verdict.
-    constexpr std::int64_t kRider = 16;
     EXPECT_EQ(costs.at("boundary_bytes"),
-              expected.at("boundary_bytes").get<std::int64_t>() + kRider)
-        << "stage " << stage;
+              expected.at("boundary_bytes").get<std::int64_t>() + kRiderBytes);
     for (const char* bytes : {"parameter_bytes", "state_bytes"}) {
       EXPECT_EQ(costs.at(bytes), expected.at(bytes)) << bytes << " of stage " << stage;
     }
