@@ -96,7 +96,8 @@ TEST_F(KeptMessagesTest, FinishedIsOfTheGenerationInWhichItWasSaid) {
 TEST_F(KeptMessagesTest, SnapshotsStayUntilNewerOnesCountOrEverybodyHasGoneBack) {
   const auto versions = [this] {
     std::vector<int> kept;
-    for (const SnapshotHeld& held : std::get<Hello>(kept_.Again().front()).snapshots) {
+    const std::vector<ExecutorMessage> again = kept_.Again();
+    for (const SnapshotHeld& held : std::get<Hello>(again.front()).snapshots) {
       kept.push_back(held.version);
     }
     return kept;
