@@ -288,6 +288,23 @@ TEST(Recovery, AFrozenWorkerIsLeftBehindAndExitsWith75WhenItWakes) {
   EXPECT_TRUE(fenced) << job.Output();
 }
 
+// Its heartbeats go on, and no signal tells of it but that nothing gets done.
+TEST(Recovery, AWorkerThatHangsInAnActionIsLeftBehind) {
+  JobOptions options = ThreeByThree();
+  options.failure_timeout_ms = 500;
+  options.inject = {"slow x1000000 1:1 at I of iteration 3"};
+  Job job(options);
+  ASSERT_EQ(job.Run(), 0) << job.Output();
+  const nlohmann::json failure = job.Events("failure_detected").at(0);
+  EXPECT_EQ(failure.at("worker"), "1:1");
+  EXPECT_EQ(failure.at("cause"), "progress");
+  EXPECT_GE(failure.at("detect_ms"), 5 * options.failure_timeout_ms);
+  const nlohmann::json exit = job.Events("executor_exited").at(0);
+  EXPECT_EQ(exit.at("worker"), "1:1");
+  EXPECT_EQ(exit.at("exit_code"), 75) << "it is told that it counts as lost";
+  ExpectUnharmedResults(job, options, 1);
+}
+
 TEST(Recovery, AnOutsideKillMeetsTheSameNumbers) {
   JobOptions options = {.data = 3, .pipeline = 2, .iterations = 60};
   Job job(options);

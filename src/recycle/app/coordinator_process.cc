@@ -376,7 +376,7 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnounceParked& parked) { recorder_.OnParked(parked); },
           [this](const AnnounceRollback& rollback) { recorder_.OnRollback(rollback); },
           [this](const AnnounceSkippedStep& skipped) { recorder_.OnSkippedStep(skipped); },
-          [this](const AnnounceRefusal& refusal) { recorder_.Warn(refusal.reason); },
+          [this](const AnnounceWarning& warning) { recorder_.Warn(warning.text); },
           [this](const AnnounceFault& /*its stamp says more*/) { recorder_.FaultsFired(); },
           [this](const AnnounceShard& announced) {
             if (committer_) committer_->OnShard(announced.shard);

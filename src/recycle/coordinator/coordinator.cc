@@ -259,9 +259,9 @@ void Coordinator::Handle(const CheckpointChosen& event) {
 void Coordinator::Handle(const DrainWanted& event) {
   const std::string name = ToString(event.worker);
   if (!roster_.IsLive(event.worker)) {
-    effects_.emplace_back(AnnounceRefusal{fmt::format("drain {}: no live worker", name)});
+    effects_.emplace_back(AnnounceWarning{fmt::format("drain {}: no live worker", name)});
   } else if (roster_.IsLastOfStage(event.worker)) {
-    effects_.emplace_back(AnnounceRefusal{
+    effects_.emplace_back(AnnounceWarning{
         fmt::format("drain {}: it is the last live worker of its stage and stays", name)});
   } else {
     Send(event.worker, Drain{});
@@ -304,6 +304,7 @@ void Coordinator::Receive(WorkerId from, const Heartbeat& message) {
   Place& place = roster_.At(from);
   place.version = std::max(place.version, message.version);
   place.peak_bytes = std::max(place.peak_bytes, message.peak_bytes);
+  detection_.OnHeartbeat(from, message, now_);
 }
 
 void Coordinator::Receive(WorkerId from, const LinkBroken& message) {
@@ -489,6 +490,9 @@ bool Coordinator::IsStillMember(WorkerId worker, const Hello& message) {
 void Coordinator::AbsorbFindings() {
   Detection::Findings findings = detection_.TakeFindings();
   for (const auto& [worker, ask] : findings.asks) Send(worker, ask);
+  for (std::string& text : findings.warnings) {
+    effects_.emplace_back(AnnounceWarning{std::move(text)});
+  }
   for (Loss& loss : findings.losses) {
     const WorkerId worker = loss.lost.worker;
     changes_.Lose(std::move(loss));

@@ -164,7 +164,7 @@ std::string Text(const AnnounceRejoin& e) {
 std::string Text(const AnnounceParked& e) {
   return fmt::format("{} is parked after {} deaths", ToString(e.worker), e.deaths);
 }
-std::string Text(const AnnounceRefusal& e) { return "refused: " + e.reason; }
+std::string Text(const AnnounceWarning& e) { return "warning: " + e.text; }
 std::string Text(const AnnounceShard& e) {
   return fmt::format("shard {} of the checkpoint of iteration {}", e.shard.file, e.shard.version);
 }
@@ -279,6 +279,7 @@ class Script {
     }
     const WorkerId worker = Worker();
     if (command == "beat") return From(worker, Beat(Number()));
+    if (command == "computes") return Compute(worker);
     if (command == "ledger") return SendLedger(worker);
     if (command == "link") {
       Word();  // "->"
@@ -295,6 +296,15 @@ class Script {
     }
     if (command == "finished") return SendFinished(worker);
     ReturningCommand(command, worker);
+  }
+
+  // computes <worker> <actions done before> <planned ms> <of its earlier actions: times the plan>:
+  // its heartbeats say so from now on.
+  void Compute(WorkerId worker) {
+    Heartbeat& beat = beats_.try_emplace(worker, Beat(0)).first->second;
+    beat.actions_done = Number();
+    beat.running_ticks = Number() * kTicksPerUnit;
+    beat.ns_per_tick = Number();
   }
 
   // Of workers that come back or leave.
@@ -486,7 +496,9 @@ class Script {
         const Coordinator::View view = coordinator_->view();
         for (const auto& workers : {view.live, view.joining}) {
           for (const WorkerId worker : workers) {
-            if (!frozen_.contains(worker)) From(worker, Beat(0));
+            const auto beat = beats_.find(worker);
+            if (frozen_.contains(worker)) continue;
+            From(worker, beat == beats_.end() ? Beat(0) : beat->second);
           }
         }
       } else {
@@ -528,6 +540,7 @@ class Script {
   std::vector<WorkerId> all_;
   int pipeline_ = 0;
   std::set<WorkerId> frozen_;
+  std::map<WorkerId, Heartbeat> beats_;
   std::map<WorkerId, std::vector<SnapshotHeld>> held_;  // for ledgers
   TimePoint now_;
   TimePoint last_beat_;

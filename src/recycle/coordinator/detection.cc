@@ -9,6 +9,10 @@
 namespace recycle {
 namespace {
 
+// How long an action may take: this many times as long as planned, and this many failure timeouts.
+constexpr double kPlannedDurations = 20;
+constexpr double kFailureTimeouts = 5;
+
 std::string DescribeWaitStatus(int wait_status) {
   const ProcessEnd end = DecodeWaitStatus(wait_status);
   return fmt::format("its process {} {}", end.by_signal ? "ended by signal" : "exited with code",
@@ -22,6 +26,41 @@ double ToSeconds(Duration duration) { return ToMilliseconds(duration) / 1000.0; 
 Link MakeLink(WorkerId a, WorkerId b) { return a < b ? Link(a, b) : Link(b, a); }
 
 void Detection::OnHeard(WorkerId worker, TimePoint now) { roster_.At(worker).last_heard = now; }
+
+void Detection::OnHeartbeat(WorkerId worker, const Heartbeat& beat, TimePoint now) {
+  Place& place = roster_.At(worker);
+  place.ns_per_tick = beat.ns_per_tick;
+  if (beat.running_ticks == 0) {
+    place.running.reset();
+    return;
+  }
+  if (!place.running || place.running->actions_done != beat.actions_done) {
+    place.running = {.actions_done = beat.actions_done, .since = now};
+    return;
+  }
+  const double taken_ms = ToMilliseconds(now - place.running->since);
+  const std::optional<double> limit_ms = ProgressLimitMs(place, beat.running_ticks);
+  if (!limit_ms || taken_ms < *limit_ms) return;
+  std::string how = fmt::format(
+      "it has finished no action for {:.1f} s, though all inputs of the running one are there; "
+      "{:.1f} "
+      "s are the limit",
+      taken_ms / 1000, *limit_ms / 1000);
+  if (!roster_.IsLastOfStage(worker)) {
+    Lose(worker, LossCause::kProgress, "coordinator", std::move(how), place.running->since);
+  } else if (!std::exchange(place.running->warned, true)) {
+    findings_.warnings.push_back(
+        fmt::format("worker {}, the last of its stage, stays: {}", ToString(worker), how));
+  }
+}
+
+std::optional<double> Detection::ProgressLimitMs(const Place& place, Ticks planned) const {
+  const double pace = place.ns_per_tick > 0 ? place.ns_per_tick : roster_.SlowestPace();
+  if (pace == 0) return std::nullopt;
+  const double planned_ms = static_cast<double>(planned) * pace / 1e6;
+  return std::max(kPlannedDurations * planned_ms,
+                  kFailureTimeouts * ToMilliseconds(rules_.failure_timeout));
+}
 
 void Detection::OnLinkBroken(WorkerId reporter, const LinkBroken& report, TimePoint now) {
   const WorkerId accused = report.peer;
@@ -199,7 +238,11 @@ void Detection::OnTime(TimePoint now) {
 }
 
 void Detection::ForgiveGap(Duration gap) {
-  for (const WorkerId worker : roster_.Live()) roster_.At(worker).last_heard += gap;
+  for (const WorkerId worker : roster_.Live()) {
+    Place& place = roster_.At(worker);
+    place.last_heard += gap;
+    if (place.running) place.running->since += gap;
+  }
   for (auto& [accused, suspicion] : suspicions_) {
     if (suspicion.answer_due) *suspicion.answer_due += gap;
   }

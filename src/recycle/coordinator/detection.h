@@ -9,6 +9,9 @@
 //   accuses its live peers.
 // - The third fault of a link within the window removes the end with more link faults.
 // - Silence for longer than the failure timeout: dead.
+// - No action finished for 20 times as long as planned and 5 failure timeouts, though the inputs of
+//   the running one were there: dead. What a plan's tick takes is known from the worker's earlier
+//   actions, or from the slowest worker's; before that nobody is judged.
 // Only waitpid, agents, last words and silence remove the last worker of a stage.
 //
 // Each On... notes its verdicts; TakeFindings hands them over. It marks lost workers in the roster.
@@ -49,13 +52,15 @@ class Detection {
     std::vector<Loss> losses;
     std::vector<Link> broken_links;  // both ends live
     std::vector<std::pair<WorkerId, Ask>> asks;
+    std::vector<std::string> warnings;  // for people
   };
 
   // `roster` must outlive it.
   Detection(const DetectionRules& rules, Roster* roster) : rules_(rules), roster_(*roster) {}
 
-  // The workers named by the next ten are in the roster.
+  // The workers named by the next eleven are in the roster.
   void OnHeard(WorkerId worker, TimePoint now);
+  void OnHeartbeat(WorkerId worker, const Heartbeat& beat, TimePoint now);
   void OnLinkBroken(WorkerId reporter, const LinkBroken& report, TimePoint now);
   void OnStillHere(WorkerId worker, const StillHere& answer, TimePoint now);
   void OnStreamClosed(WorkerId worker, TimePoint now);
@@ -92,6 +97,8 @@ class Detection {
     TimePoint when;
   };
 
+  // How long the running action of `planned` ticks may take; absent: nobody knows.
+  std::optional<double> ProgressLimitMs(const Place& place, Ticks planned) const;
   void Judge(WorkerId accused, Generation generation, TimePoint now);
   bool IsAccusedBy(WorkerId accused, WorkerId reporter) const;
   void Acquit(WorkerId accused, WorkerId reporter, TimePoint now);

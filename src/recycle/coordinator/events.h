@@ -159,9 +159,9 @@ struct AnnounceParked {
   WorkerId worker;
   std::int32_t deaths = 0;
 };
-// A wish that is not granted, for people.
-struct AnnounceRefusal {
-  std::string reason;
+// Something that people should know, a wish that is not granted for one.
+struct AnnounceWarning {
+  std::string text;
 };
 // A live worker's share of a checkpoint.
 struct AnnounceShard {
@@ -218,7 +218,7 @@ struct EndJob {
 using Effect =
     std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
                  AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin, AnnounceParked,
-                 AnnounceRefusal, AnnounceShard, ChooseCheckpoint, StartWorker, AnnounceRestored,
+                 AnnounceWarning, AnnounceShard, ChooseCheckpoint, StartWorker, AnnounceRestored,
                  AnnounceSnapshot, AnnounceRollback, AnnounceSkippedStep, EndJob>;
 
 }  // namespace recycle

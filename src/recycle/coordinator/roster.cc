@@ -49,6 +49,14 @@ std::optional<StageId> Roster::LostStage() const {
   return std::nullopt;
 }
 
+double Roster::SlowestPace() const {
+  double slowest = 0;
+  for (const auto& [worker, place] : places_) {
+    if (place.presence == Place::Presence::kLive) slowest = std::max(slowest, place.ns_per_tick);
+  }
+  return slowest;
+}
+
 std::map<int, std::int64_t> Roster::PeakBytes() const {
   std::map<int, std::int64_t> peaks;
   for (const auto& [worker, place] : places_) {

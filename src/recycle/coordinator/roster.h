@@ -24,6 +24,13 @@ struct Loss {
   std::string how;
 };
 
+// An action that a worker runs with all its inputs there, by its heartbeats.
+struct RunningAction {
+  std::int64_t actions_done = 0;  // before it
+  TimePoint since;                // it was heard of first
+  bool warned = false;
+};
+
 struct Place {
   enum class Presence : std::uint8_t { kExpected, kLive, kLost };
   Presence presence = Presence::kExpected;
@@ -33,9 +40,11 @@ struct Place {
   std::optional<TimePoint> closed_at;  // when its stream ended
   std::int32_t version = 0;            // highest it has told of
   std::int64_t peak_bytes = 0;
-  std::string how_lost;  // lost only
-  bool fenced = false;   // lost, and that is stored: it may be told
-  bool left = false;     // lost by its own leave: told to Leave, not fenced
+  std::optional<RunningAction> running;
+  double ns_per_tick = 0;  // its pace; 0: not known yet
+  std::string how_lost;    // lost only
+  bool fenced = false;     // lost, and that is stored: it may be told
+  bool left = false;       // lost by its own leave: told to Leave, not fenced
 };
 
 class Roster {
@@ -61,6 +70,8 @@ class Roster {
   // A stage of which every worker is lost, if there is one.
   std::optional<StageId> LostStage() const;
 
+  // The pace of the slowest live worker; 0: nobody's is known.
+  double SlowestPace() const;
   // Largest peak memory over the live workers of each stage.
   std::map<int, std::int64_t> PeakBytes() const;
 

@@ -61,7 +61,7 @@ StatusOr<ActionTimes> ActionRunner::Run(const Action& action, int iteration,
       break;
     }
     case ActionKind::kBackwardWeight:
-      times.start = services_.clock.Now();
+      times.start = NoteStart();
       BackwardWeight(action, iteration);
       break;
     case ActionKind::kBackward: {
@@ -108,12 +108,17 @@ void ActionRunner::ForgetRegenerated() {
   regenerated_.clear();
 }
 
+TimePoint ActionRunner::NoteStart() {
+  services_.watch.Start();
+  return services_.clock.Now();
+}
+
 StatusOr<TimePoint> ActionRunner::Forward(const Action& action, int iteration, int stash,
                                           MicroBatchResults* results) {
   std::optional<NormRider> below;
   RC_ASSIGN_OR_RETURN(ForwardInput in,
                       PrepareForward(action, FrameKind::kActivation, iteration, below));
-  const TimePoint start = services_.clock.Now();
+  const TimePoint start = NoteStart();
   in.stash = stash;
   in.hook = HookFor(FaultPoint::kForward, iteration, action);
   const at::Tensor output = services_.model.Forward(in);
@@ -198,7 +203,7 @@ StatusOr<TimePoint> ActionRunner::BackwardInput(const Action& action, int iterat
                             .corrects = false});
     }
   }
-  const TimePoint start = services_.clock.Now();
+  const TimePoint start = NoteStart();
   const at::Tensor input_gradient = services_.model.BackwardInput(
       stash, gradient, HookFor(FaultPoint::kBackwardInput, iteration, action));
   if (!is_first()) {

@@ -20,6 +20,7 @@
 
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
+#include "recycle/executor/action_watch.h"
 #include "recycle/executor/batch_source.h"
 #include "recycle/executor/boundary.h"
 #include "recycle/executor/boundary_log.h"
@@ -47,6 +48,7 @@ struct RunnerServices {
   PeerNetwork& network;
   FaultInjector& injector;
   const Clock& clock;
+  ActionWatch& watch;
   BoundaryLog& log;
   MicroBatchLedger& ledger;
   NormBook& norms;  // of the iterations before: they ride on what is sent
@@ -93,6 +95,8 @@ class ActionRunner {
     std::optional<NormRider> rider;
   };
 
+  // All inputs of the action are there.
+  TimePoint NoteStart();
   // F and I: the input, the start, the work, the log, the sending. `stash` names what is kept.
   StatusOr<TimePoint> Forward(const Action& action, int iteration, int stash,
                               MicroBatchResults* results);

@@ -38,7 +38,7 @@ struct TestWorker {
         injector(options, control, clock),
         log(1 << 20, ""),
         results(options.parallel.data * options.micro_batches),
-        runner(options, {model, batches, network, injector, clock, log, ledger, norms}) {}
+        runner(options, {model, batches, network, injector, clock, watch, log, ledger, norms}) {}
 
   Status Run(const char* action) {
     return runner.Run(*ParseAction(action), kIteration, results).status();
@@ -66,6 +66,7 @@ struct TestWorker {
   StageModel model;
   PeerNetwork network;
   FaultInjector injector;
+  ActionWatch watch;
   BoundaryLog log;
   MicroBatchLedger ledger;
   MicroBatchResults results;

@@ -40,9 +40,13 @@ void HeartbeatThread::Loop() {
     lock.unlock();
     const int version = position_.version;
     injector_.At(FaultPoint::kHeartbeat, version);
+    const ActionWatch::Reading action = position_.watch.Read();
     control_.Send(Heartbeat{.generation = Generation(position_.generation.load()),
                             .version = version,
-                            .peak_bytes = PeakResidentBytes()});
+                            .peak_bytes = PeakResidentBytes(),
+                            .actions_done = action.actions_done,
+                            .running_ticks = action.running_ticks,
+                            .ns_per_tick = action.ns_per_tick});
     lock.lock();
     stopped_.wait_for(lock, interval_, [this] { return stop_; });
   }

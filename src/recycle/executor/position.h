@@ -6,11 +6,14 @@
 #include <atomic>
 #include <cstdint>
 
+#include "recycle/executor/action_watch.h"
+
 namespace recycle {
 
 struct Position {
   std::atomic<std::int64_t> generation = 0;  // the running one; 0 before the first
   std::atomic<int> version = 0;              // steps made = the iteration worked on, 0-based
+  ActionWatch watch;
 };
 
 }  // namespace recycle

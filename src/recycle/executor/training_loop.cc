@@ -50,8 +50,8 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
       services_(services),
       model_(model),
       log_(options.log_bytes, options.log_folder),
-      runner_(options, {model, batches, services.network, services.injector, services.clock, log_,
-                        ledger_, norms_}),
+      runner_(options, {model, batches, services.network, services.injector, services.clock,
+                        services.position.watch, log_, ledger_, norms_}),
       step_(options, model, services.network, services.injector, norms_),
       results_(options.parallel.data * options.micro_batches),
       checkpoints_(options, services.control, services.injector),
@@ -336,7 +336,12 @@ Status TrainingLoop::RunAction(const Action& action) {
 Status TrainingLoop::Traced(const Action& action, int iteration, bool regenerated,
                             const std::function<StatusOr<ActionTimes>()>& work) {
   const std::int64_t held = meter_ ? meter_->bytes() : 0;
-  RC_ASSIGN_OR_RETURN(const ActionTimes times, work());
+  ActionWatch& watch = services_.position.watch;
+  watch.Expect(
+      DurationOf(plan_->costs.stages[static_cast<std::size_t>(action.stage.value())], action.kind));
+  const StatusOr<ActionTimes> done = work();
+  watch.Finish(done.ok() ? std::optional(done->end - done->start) : std::nullopt);
+  RC_ASSIGN_OR_RETURN(const ActionTimes times, done);
   if (meter_) services_.profile.WriteHeld(action, iteration, meter_->bytes() - held);
   trace_.Write({.action = action,
                 .iteration = iteration,

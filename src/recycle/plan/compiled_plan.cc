@@ -24,24 +24,6 @@ Ticks Slowed(Ticks duration, double factor) {
   return std::llround(static_cast<double>(duration) * factor);
 }
 
-Ticks DurationOf(const StageCosts& costs, ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward:
-      return costs.forward;
-    case ActionKind::kBackwardInput:
-      return costs.backward_input;
-    case ActionKind::kBackwardWeight:
-      return costs.backward_weight;
-    case ActionKind::kBackward:
-      return costs.backward_input + costs.backward_weight;
-    case ActionKind::kReduceGrad:
-    case ActionKind::kValidate:
-    case ActionKind::kStep:
-      return 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
 // Builds a CompiledPlan. Workers take turns: each places its actions until one lacks its input,

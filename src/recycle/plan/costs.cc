@@ -16,4 +16,22 @@ StatusOr<Ticks> ToTicks(double value, const std::string& name) {
   return std::llround(value * static_cast<double>(kTicksPerUnit));
 }
 
+Ticks DurationOf(const StageCosts& costs, ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+      return costs.forward;
+    case ActionKind::kBackwardInput:
+      return costs.backward_input;
+    case ActionKind::kBackwardWeight:
+      return costs.backward_weight;
+    case ActionKind::kBackward:
+      return costs.backward_input + costs.backward_weight;
+    case ActionKind::kReduceGrad:
+    case ActionKind::kValidate:
+    case ActionKind::kStep:
+      return 0;
+  }
+  return 0;
+}
+
 }  // namespace recycle

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "recycle/base/status.h"
+#include "recycle/plan/action.h"
 
 namespace recycle {
 
@@ -42,6 +43,9 @@ struct StageCosts {
   double state_bytes = 0;
   bool operator==(const StageCosts&) const = default;
 };
+
+// How long an F, I, W or B takes; 0 for what ends an iteration.
+Ticks DurationOf(const StageCosts& costs, ActionKind kind);
 
 struct CostProfile {
   std::string unit = "ms";

@@ -242,28 +242,10 @@ class ListSchedule {
     Worker& worker = workers_[Index(w)];
     worker.busy = true;
     schedule_[Index(w)].actions.push_back({kind, StageId(worker.stage), MicroBatchOf(slot)});
-    const double ticks = static_cast<double>(Duration(worker.stage, kind)) * worker.factor;
+    const double ticks =
+        static_cast<double>(DurationOf(rest_.costs.stages[Index(worker.stage)], kind)) *
+        worker.factor;
     events_.push({now_ + std::llround(ticks), EventType::kFree, slot, kind});
-  }
-
-  Ticks Duration(int stage, ActionKind kind) const {
-    const StageCosts& costs = rest_.costs.stages[Index(stage)];
-    switch (kind) {
-      case ActionKind::kForward:
-        return costs.forward;
-      case ActionKind::kBackwardInput:
-        return costs.backward_input;
-      case ActionKind::kBackwardWeight:
-        return costs.backward_weight;
-      case ActionKind::kBackward:
-        return costs.backward_input + costs.backward_weight;
-      case ActionKind::kReduceGrad:
-      case ActionKind::kValidate:
-      case ActionKind::kStep:
-        break;
-    }
-    RC_CHECK(false) << KindText(kind) << " has no micro-batch";
-    return 0;
   }
 
   const Plan& rest_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,9 @@ void Fill(const Heartbeat& message, v1::ExecutorMessage& proto) {
   heartbeat.set_generation(message.generation.value());
   heartbeat.set_version(message.version);
   heartbeat.set_peak_bytes(message.peak_bytes);
+  heartbeat.set_actions_done(message.actions_done);
+  heartbeat.set_running_ticks(message.running_ticks);
+  heartbeat.set_ns_per_tick(message.ns_per_tick);
 }
 
 void Fill(const LinkBroken& message, v1::ExecutorMessage& proto) {
@@ -292,8 +296,18 @@ StatusOr<ExecutorMessage> Read(const v1::Heartbeat& proto) {
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
   RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   RC_RETURN_IF_ERROR(AtLeastZero("peak_bytes", proto.peak_bytes()));
-  return Heartbeat{
-      .generation = generation, .version = proto.version(), .peak_bytes = proto.peak_bytes()};
+  RC_RETURN_IF_ERROR(AtLeastZero("actions_done", proto.actions_done()));
+  RC_RETURN_IF_ERROR(AtLeastZero("running_ticks", proto.running_ticks()));
+  if (!(proto.ns_per_tick() >= 0 && std::isfinite(proto.ns_per_tick()))) {
+    return absl::InvalidArgumentError(fmt::format(
+        "control message: ns_per_tick is {}; it must be a number from 0", proto.ns_per_tick()));
+  }
+  return Heartbeat{.generation = generation,
+                   .version = proto.version(),
+                   .peak_bytes = proto.peak_bytes(),
+                   .actions_done = proto.actions_done(),
+                   .running_ticks = proto.running_ticks(),
+                   .ns_per_tick = proto.ns_per_tick()};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::LinkBroken& proto) {
