@@ -9,9 +9,13 @@
 // Prints a line per trial and the percentiles: kill -> noticed (first sign at the coordinator) ->
 // stored (the decision is durable) -> told (Prepare is out) -> acting (first action of the new
 // generation). The kill's time is the injector's own stamp on the machine's monotonic clock.
+// Beside it what a job without recovery does: everything is killed and started again from its last
+// checkpoint; the time from the new command to its first action, and the iterations done again.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -30,6 +34,10 @@ struct Shape {
   int executors() const { return data * pipeline; }
 };
 constexpr Shape kShapes[] = {{3, 2}, {4, 3}, {6, 4}};
+
+// Of the jobs that are started again.
+constexpr int kRestarts = 5;
+constexpr int kCheckpointEvery = 4;
 
 struct Series {
   const char* name;
@@ -104,6 +112,42 @@ void PrintFigures(const Shape& shape, int trials, const Figures& figures) {
   }
 }
 
+double UnixSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// The whole job is killed and started again from its last checkpoint.
+bool RunRestart(const Shape& shape, Series& restart, std::vector<double>& repeated) {
+  JobOptions options = MakeJob(shape, "", "embedded");
+  options.inject.clear();
+  options.iterations = 1'000'000;
+  options.checkpoint_every = kCheckpointEvery;
+  Job killed(options);
+  killed.Start();
+  const bool trained =
+      killed.AwaitEvents("checkpoint", 1) && killed.AwaitIteration(2 * kCheckpointEvery - 1);
+  kill(killed.pid(), SIGKILL);
+  killed.Wait();
+  options.run_folder = killed.run_folder();
+  options.arguments.emplace_back("--resume");
+  Job restarted(options);
+  const std::size_t earlier = restarted.Events("resumed").size();
+  const int done = killed.Lines("metrics.jsonl").back().at("iteration");
+  const double began = UnixSeconds();
+  restarted.Start();
+  const bool acts = trained && restarted.AwaitEvents("resumed", earlier + 1);
+  if (acts) {
+    const nlohmann::json resumed = restarted.Events("resumed").back();
+    restart.milliseconds.push_back((resumed.at("time").get<double>() - began) * 1e3);
+    repeated.push_back(done + 1 - resumed.at("iteration").get<int>());
+  } else {
+    fmt::print("a restart failed:\n{}\n{}\n", killed.Output(), restarted.Output());
+  }
+  kill(restarted.pid(), SIGTERM);
+  restarted.Wait();
+  return acts;
+}
+
 bool RunTrials(const Shape& shape, int trials, const std::vector<std::string>& stores) {
   std::vector<Figures> all;
   all.reserve(stores.size());
@@ -124,7 +168,16 @@ bool RunTrials(const Shape& shape, int trials, const std::vector<std::string>& s
     fmt::print("etcd instead of a file, kill -> told: {:+.1f} ms at p50, {:+.1f} ms at p99\n",
                extra(0.5), extra(0.99));
   }
-  fmt::print("\n");
+  Series restart{"new command -> acting"};
+  std::vector<double> repeated;
+  for (int i = 0; i < kRestarts; ++i) {
+    if (!RunRestart(shape, restart, repeated)) return false;
+  }
+  fmt::print(
+      "the whole job started again from its last checkpoint (every {}), {} times: acting after "
+      "{:.0f} ms at p50, {:.0f} ms at most; {:.0f} iterations again at p50\n\n",
+      kCheckpointEvery, kRestarts, Percentile(restart.milliseconds, 0.5),
+      Percentile(restart.milliseconds, 1.0), Percentile(repeated, 0.5));
   return true;
 }
 

@@ -24,12 +24,10 @@ constexpr int kIterations = 14;
 constexpr int kEvery = 4;
 constexpr int kKilledBySignal = 128 + SIGKILL;
 
-JobOptions ThreeByTwo() {
-  return {.data = 3,
-          .pipeline = 2,
-          .micro_batches = 2,
-          .iterations = kIterations,
-          .checkpoint_every = kEvery};
+JobOptions WithCheckpoints() {
+  JobOptions options = ThreeByTwo(kIterations, {});
+  options.checkpoint_every = kEvery;
+  return options;
 }
 
 // The same job going on in `run_folder`.
@@ -43,7 +41,7 @@ JobOptions Resumed(JobOptions options, const fs::path& run_folder) {
 // The unharmed job without checkpoints.
 const Job& Reference() {
   static const Job* const job = [] {
-    JobOptions options = ThreeByTwo();
+    JobOptions options = WithCheckpoints();
     options.checkpoint_every = 0;
     auto* const made = new Job(options);
     EXPECT_EQ(made->Run(), 0) << made->Output();
@@ -86,7 +84,7 @@ int LastIteration(const Job& job) {
 // Goes on with the run of `killed` to its end: the results are those of the unharmed job, to the
 // bit. Returns the iteration it went on from.
 int ExpectResumesToTheSameEnd(const Job& killed) {
-  Job resumed(Resumed(ThreeByTwo(), killed.run_folder()));
+  Job resumed(Resumed(WithCheckpoints(), killed.run_folder()));
   EXPECT_EQ(resumed.Run(), 0) << resumed.Output();
   EXPECT_EQ(ParametersOf(resumed), ParametersOf(Reference()));
   EXPECT_EQ(resumed.Losses(), Reference().Losses());
@@ -103,7 +101,7 @@ class A6KillEverything : public ::testing::TestWithParam<std::string> {};
 // next, but not both.
 TEST_P(A6KillEverything, AtAStepOfASaveLeavesACompleteCheckpoint) {
   constexpr int kKilledSave = 3 * kEvery;
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.inject = {fmt::format("kill all at {} of iteration {}", GetParam(), kKilledSave)};
   Job job(options);
   EXPECT_EQ(job.Run(), kKilledBySignal);
@@ -135,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Points, A6KillEverything,
 TEST(AcceptanceTest, A6KillingEverythingAtRandomTimesLosesLittle) {
   Prng prng(20261130);
   fmt::print("seed 20261130\n");
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.iterations = 100'000;
   options.checkpoint_every = 2;
   const auto job = std::make_unique<Job>(options);
@@ -156,7 +154,7 @@ TEST(AcceptanceTest, A6KillingEverythingAtRandomTimesLosesLittle) {
 }
 
 TEST(Checkpoint, SigtermSavesAndResumesToTheSameEnd) {
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.checkpoint_every = 1000;
   // Slow enough to be met on its way.
   options.inject = {"slow x4 0:0 at F of iteration 1"};
@@ -179,7 +177,7 @@ void ExpectGoesOnIn(const Job& saved, int data, int pipeline) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   const fs::path copy = saved.folder() / fmt::format("{}x{}", data, pipeline);
   fs::copy(saved.run_folder(), copy, fs::copy_options::recursive);
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.data = data;
   options.pipeline = pipeline;
   options.micro_batches = 6 / data;
@@ -196,7 +194,7 @@ void ExpectGoesOnIn(const Job& saved, int data, int pipeline) {
 
 // With a worker missing when it is saved.
 TEST(AcceptanceTest, A7LoadsInEveryLayoutWhateverTheOneThatSavedIt) {
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.inject = {fmt::format("kill 1:1 at F of iteration {}", kEvery),
                     fmt::format("kill all at checkpoint.prune of iteration {}", kEvery)};
   Job job(options);
@@ -208,7 +206,7 @@ TEST(AcceptanceTest, A7LoadsInEveryLayoutWhateverTheOneThatSavedIt) {
 }
 
 TEST(Checkpoint, AWriterThatDiesIsReplacedByItsPeers) {
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.inject = {fmt::format("kill 1:1 at checkpoint of iteration {}", kIterations)};
   Job job(options);
   ASSERT_EQ(job.Run(), 0) << job.Output();
@@ -219,7 +217,7 @@ TEST(Checkpoint, AWriterThatDiesIsReplacedByItsPeers) {
 
 // P35 and P37: neither a half-made folder nor a damaged one stops a job.
 TEST(Checkpoint, AFolderThatIsHalfMadeOrDamagedIsSteppedOver) {
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.inject = {fmt::format("kill all at checkpoint.prune of iteration {}", 2 * kEvery)};
   Job job(options);
   ASSERT_EQ(job.Run(), kKilledBySignal);
@@ -230,7 +228,7 @@ TEST(Checkpoint, AFolderThatIsHalfMadeOrDamagedIsSteppedOver) {
     shard.seekp(-1, std::ios::end);
     shard.put('\x7f');
   }
-  Job resumed(Resumed(ThreeByTwo(), job.run_folder()));
+  Job resumed(Resumed(WithCheckpoints(), job.run_folder()));
   ASSERT_EQ(resumed.Run(), 0) << resumed.Output();
   EXPECT_THAT(resumed.Output(), HasSubstr("iter_0000099' is not complete"));
   EXPECT_THAT(resumed.Output(), HasSubstr("is damaged"));
@@ -239,7 +237,7 @@ TEST(Checkpoint, AFolderThatIsHalfMadeOrDamagedIsSteppedOver) {
 }
 
 TEST(Checkpoint, WhatCannotBeResumedIsRefusedByName) {
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.checkpoint_every = 0;
   options.iterations = 1;
   Job job(options);
@@ -264,7 +262,7 @@ TEST(Checkpoint, WhatCannotBeResumedIsRefusedByName) {
 
 // All workers of a stage at once: everybody goes back, and the job ends as the unharmed one does.
 TEST(Checkpoint, AStageThatLosesAllItsWorkersIsRestoredFromDisk) {
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.inject = {fmt::format("kill stage 1 at F of iteration {}", 2 * kEvery - 1)};
   Job job(options);
   ASSERT_EQ(job.Run(), 0) << job.Output();
@@ -279,7 +277,7 @@ TEST(Checkpoint, AStageThatLosesAllItsWorkersIsRestoredFromDisk) {
 }
 
 TEST(Checkpoint, AStageThatIsLostBeforeThereIsACheckpointEndsTheJob) {
-  JobOptions options = ThreeByTwo();
+  JobOptions options = WithCheckpoints();
   options.inject = {"kill stage 1 at F of iteration 2"};
   Job job(options);
   EXPECT_EQ(job.Run(), 3) << job.Output();

@@ -71,6 +71,14 @@ std::string ConfigText(const JobOptions& o) {
 
 }  // namespace
 
+JobOptions ThreeByTwo(int iterations, std::vector<std::string> inject) {
+  return {.data = 3,
+          .pipeline = 2,
+          .micro_batches = 2,
+          .iterations = iterations,
+          .inject = std::move(inject)};
+}
+
 Job::Job(JobOptions options) : options_(std::move(options)) {
   std::string pattern = (std::filesystem::temp_directory_path() / "recycle-job-XXXXXX").string();
   folder_ = mkdtemp(pattern.data());

@@ -48,6 +48,9 @@ struct JobOptions {
   std::function<void()> before_exec;        // runs in the child (async-signal-safe calls only)
 };
 
+// Three pipelines of two stages, two micro-batches each.
+JobOptions ThreeByTwo(int iterations, std::vector<std::string> inject);
+
 class Job {
  public:
   explicit Job(JobOptions options);

@@ -79,14 +79,6 @@ std::vector<std::string> Leaks(const std::filesystem::path& folder, pid_t launch
   return leaks;
 }
 
-JobOptions ThreeByTwo(int iterations, std::vector<std::string> inject) {
-  return {.data = 3,
-          .pipeline = 2,
-          .micro_batches = 2,
-          .iterations = iterations,
-          .inject = std::move(inject)};
-}
-
 std::string LeaderAddress(const Job& job) {
   const std::string text = ReadFile(job.run_folder() / "coordinator.address");
   return text.substr(0, text.find('\n'));

@@ -19,20 +19,17 @@ constexpr int kIterations = 14;
 constexpr int kEvery = 4;
 
 // Slow enough for copies to get through long before the next fault.
-JobOptions ThreeByTwo(std::vector<std::string> inject) {
+JobOptions WithSnapshots(std::vector<std::string> inject) {
   inject.emplace_back("slow x8 0:0 at F of iteration 1");
-  return {.data = 3,
-          .pipeline = 2,
-          .micro_batches = 2,
-          .iterations = kIterations,
-          .snapshot_every = kEvery,
-          .inject = std::move(inject)};
+  JobOptions options = ThreeByTwo(kIterations, std::move(inject));
+  options.snapshot_every = kEvery;
+  return options;
 }
 
 // The unharmed job without snapshots.
 const Job& Reference() {
   static const Job* const job = [] {
-    JobOptions options = ThreeByTwo({});
+    JobOptions options = WithSnapshots({});
     options.inject.clear();
     options.snapshot_every = 0;
     auto* const made = new Job(options);
@@ -77,7 +74,7 @@ void ExpectRestored(const Job& job, const std::vector<int>& iterations) {
 
 // Every process that was there when the disk filled up can write no file, the coordinator included.
 TEST(Snapshot, AWholeStageComesBackWhileEveryWriteToADiskFails) {
-  Job job(ThreeByTwo(
+  Job job(WithSnapshots(
       {"diskfull all at F of iteration 2", "diskfull coordinator at step of iteration 2"}));
   job.Start();
   ASSERT_TRUE(job.AwaitOutput(fmt::format("iteration {:8}/{:8} |", kEvery + 2, kIterations)))
@@ -94,7 +91,7 @@ TEST(Snapshot, AWholeStageComesBackWhileEveryWriteToADiskFails) {
 }
 
 TEST(Snapshot, AStageKilledWhileItMakesOneComesBackFromTheOneBefore) {
-  Job job(ThreeByTwo({fmt::format("kill stage 1 at snapshot of iteration {}", 2 * kEvery)}));
+  Job job(WithSnapshots({fmt::format("kill stage 1 at snapshot of iteration {}", 2 * kEvery)}));
   ASSERT_EQ(job.Run(), 0) << job.Output();
   ExpectRestored(job, {kEvery});
 }
@@ -102,8 +99,8 @@ TEST(Snapshot, AStageKilledWhileItMakesOneComesBackFromTheOneBefore) {
 // The second stage dies before the first snapshot of its own making after the first restore counts
 // for it: holders have been found anew.
 TEST(Snapshot, TwoStagesComeBackOneAfterTheOther) {
-  Job job(ThreeByTwo({fmt::format("kill stage 1 at step of iteration {}", kEvery + 2),
-                      fmt::format("kill stage 0 at step of iteration {}", kEvery + 3)}));
+  Job job(WithSnapshots({fmt::format("kill stage 1 at step of iteration {}", kEvery + 2),
+                         fmt::format("kill stage 0 at step of iteration {}", kEvery + 3)}));
   ASSERT_EQ(job.Run(), 0) << job.Output();
   // Who has come back has nothing of its own: everybody makes one right after.
   ExpectRestored(job, {kEvery, kEvery + 1});
@@ -111,8 +108,8 @@ TEST(Snapshot, TwoStagesComeBackOneAfterTheOther) {
 
 TEST(Snapshot, ANewCoordinatorKnowsWhoHoldsWhat) {
   JobOptions options =
-      ThreeByTwo({fmt::format("kill coordinator at step of iteration {}", kEvery + 2),
-                  fmt::format("kill stage 0 at step of iteration {}", 2 * kEvery - 1)});
+      WithSnapshots({fmt::format("kill coordinator at step of iteration {}", kEvery + 2),
+                     fmt::format("kill stage 0 at step of iteration {}", 2 * kEvery - 1)});
   Job job(options);
   ASSERT_EQ(job.Run(), 0) << job.Output();
   EXPECT_EQ(job.Events("leader").size(), 2U) << job.Output();
@@ -128,7 +125,7 @@ void KillStageAndItsHolder(const Job& job) {
 }
 
 TEST(Snapshot, AStageThatDiesWithItsHolderComesBackFromDisk) {
-  JobOptions options = ThreeByTwo({});
+  JobOptions options = WithSnapshots({});
   options.checkpoint_every = 1;
   Job job(options);
   job.Start();
@@ -142,7 +139,7 @@ TEST(Snapshot, AStageThatDiesWithItsHolderComesBackFromDisk) {
 }
 
 TEST(Snapshot, WithoutADiskThatIsTheEndAndSaysWhatIsLost) {
-  Job job(ThreeByTwo({}));
+  Job job(WithSnapshots({}));
   job.Start();
   KillStageAndItsHolder(job);
   EXPECT_EQ(job.Wait(), 3) << job.Output();

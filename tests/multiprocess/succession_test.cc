@@ -18,14 +18,6 @@
 namespace recycle::testing {
 namespace {
 
-JobOptions ThreeByTwo(int iterations, std::vector<std::string> inject) {
-  return {.data = 3,
-          .pipeline = 2,
-          .micro_batches = 2,
-          .iterations = iterations,
-          .inject = std::move(inject)};
-}
-
 // Iterations of a job whose coordinator is replaced: long enough that training is still going on
 // when the next one leads.
 constexpr int kLong = 150;

@@ -22,6 +22,7 @@
 #include "recycle/app/respawn.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/app/spawner.h"
+#include "recycle/base/index.h"
 #include "recycle/base/log.h"
 
 namespace recycle {
@@ -132,8 +133,7 @@ std::optional<Duration> AgentLoop::TakeRejoin(WorkerId worker) {
   faults_.TakeNew();
   const std::optional<FaultStamp> stamp = faults_.LethalTo(worker);
   if (!stamp) return std::nullopt;
-  const std::optional<double> seconds =
-      faults_.faults()[static_cast<std::size_t>(stamp->fault)].rejoin_after_seconds;
+  const std::optional<double> seconds = faults_.faults()[Index(stamp->fault)].rejoin_after_seconds;
   if (!seconds || !rejoins_taken_.insert(stamp->fault).second) return std::nullopt;
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
 }
@@ -183,9 +183,7 @@ Status ServeAgent(const AgentArguments& arguments) {
   AgentLink coordinator(
       folder, config, AgentHello{.agent = arguments.agent, .pid = getpid()},
       [&](const StartExecutor& command) { Command(spawner, "restart", command.worker); });
-  FaultLedger faults(config.inject, folder, [&](WorkerId worker) {
-    return worker.pipeline.value() % config.launch.agents;
-  });
+  FaultLedger faults(config.inject, folder, config.launch.agents);
   AgentLoop(spawner, coordinator, RespawnDelay(config), std::move(faults)).Run();
   return absl::UnavailableError(
       fmt::format("the spawner of agent {} ended; its log is {}", arguments.agent,
@@ -193,6 +191,8 @@ Status ServeAgent(const AgentArguments& arguments) {
 }
 
 }  // namespace
+
+int AgentOf(WorkerId worker, int agents) { return worker.pipeline.value() % agents; }
 
 std::vector<WorkerId> WorkersOfAgent(const JobConfig& config, int agent) {
   std::vector<WorkerId> workers;

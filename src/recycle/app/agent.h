@@ -14,8 +14,10 @@
 
 namespace recycle {
 
-// The workers of agent `agent`: pipelines are dealt round robin, so pipeline k belongs to agent
-// k mod launch.agents. Ascending.
+// Pipelines are dealt round robin: the agent of a worker of pipeline k is k mod `agents`.
+int AgentOf(WorkerId worker, int agents);
+
+// The workers of agent `agent`, ascending.
 std::vector<WorkerId> WorkersOfAgent(const JobConfig& config, int agent);
 
 }  // namespace recycle

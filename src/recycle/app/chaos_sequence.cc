@@ -54,10 +54,7 @@ double Rounded(double seconds) { return std::max(1.0, std::round(seconds * 1000)
 
 // Do they hit different processes? A dead worker comes to no second fault.
 bool AreApart(const Fault& a, const Fault& b) {
-  const auto has_place = [](const Fault& fault) {
-    return fault.target.kind != TargetKind::kCoordinator && fault.target.kind != TargetKind::kStore;
-  };
-  if (!has_place(b)) return a.target.kind != b.target.kind;
+  if (IsOfCoordinator(b)) return a.target.kind != b.target.kind;
   const bool is_link = b.target.kind == TargetKind::kLink;
   return !Hits(a, b.target.worker) && !(is_link && Hits(a, b.target.other));
 }

@@ -354,6 +354,10 @@ Keys ResilienceKeys() {
                         RC_FIELD(resilience.copy_mb_per_s), "none"),
       SnapshotKey(),
       LogBytesKey(),
+      IntegerKey({"resilience.compare_every", "iterations",
+                  "How often the workers of a stage compare a hash of their state, which must be "
+                  "the same: whoever differs from the majority is replaced; 0 is never."},
+                 RC_FIELD(resilience.compare_every), {0}),
   };
 }
 

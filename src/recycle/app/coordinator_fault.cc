@@ -78,9 +78,7 @@ CoordinatorFaults::CoordinatorFaults(const std::vector<Fault>& faults, const Run
     : folder_(folder), clock_(clock) {
   for (int index = 0; index < static_cast<int>(faults.size()); ++index) {
     const Fault& fault = faults[static_cast<std::size_t>(index)];
-    if (fault.target.kind != TargetKind::kCoordinator && fault.target.kind != TargetKind::kStore) {
-      continue;
-    }
+    if (!IsOfCoordinator(fault)) continue;
     if (std::filesystem::exists(StampPath(folder, index))) continue;
     armed_.push_back({index, fault});
   }

@@ -447,7 +447,7 @@ void CoordinatorProcess::Choose(const ChooseCheckpoint& question) {
 }
 
 void CoordinatorProcess::Start(const StartWorker& start) {
-  server_->Send(start.worker.pipeline.value() % config_.launch.agents, StartExecutor{start.worker});
+  server_->Send(AgentOf(start.worker, config_.launch.agents), StartExecutor{start.worker});
 }
 
 void CoordinatorProcess::GoOnFrom(const AnnounceRestored& restored) {

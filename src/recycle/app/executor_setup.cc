@@ -80,6 +80,7 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.validation_fraction = config.data.validation;
   options.heartbeat_interval = HeartbeatInterval(config);
   options.log_bytes = config.resilience.log_bytes;
+  options.compare_every = config.resilience.compare_every;
   options.log_folder = folder.root();
   options.copy_bytes_per_second = config.resilience.copy_mb_per_s.value_or(0) * 1e6;
   options.snapshot_every = SnapshotEvery(config);

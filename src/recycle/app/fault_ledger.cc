@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "recycle/app/agent.h"
 #include "recycle/base/file.h"
 #include "recycle/base/log.h"
 
@@ -51,9 +52,8 @@ Status ForgetOldFaults(const JobConfig& config, const RunFolder& folder) {
       fmt::format("'{}' cannot be emptied: {}", folder.FaultFolder(), error.message()));
 }
 
-FaultLedger::FaultLedger(std::vector<Fault> faults, const RunFolder& folder,
-                         std::function<int(WorkerId)> agent_of)
-    : faults_(std::move(faults)), folder_(folder.FaultFolder()), agent_of_(std::move(agent_of)) {}
+FaultLedger::FaultLedger(std::vector<Fault> faults, const RunFolder& folder, int agents)
+    : faults_(std::move(faults)), folder_(folder.FaultFolder()), agents_(agents) {}
 
 std::vector<FaultStamp> FaultLedger::TakeNew() {
   std::vector<FaultStamp> found;
@@ -86,7 +86,8 @@ std::optional<FaultStamp> FaultLedger::LethalTo(WorkerId worker) const {
 bool FaultLedger::Ends(const FaultStamp& stamp, WorkerId worker) const {
   const Fault& fault = faults_[static_cast<std::size_t>(stamp.fault)];
   if (fault.what != FaultKind::kKill && fault.what != FaultKind::kStop) return false;
-  if (fault.target.kind == TargetKind::kAgent) return agent_of_(worker) == fault.target.index;
+  if (fault.target.kind == TargetKind::kAgent)
+    return AgentOf(worker, agents_) == fault.target.index;
   return stamp.worker == worker;
 }
 

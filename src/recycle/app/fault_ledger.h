@@ -9,7 +9,6 @@
 #ifndef RECYCLE_APP_FAULT_LEDGER_H_
 #define RECYCLE_APP_FAULT_LEDGER_H_
 
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,9 +37,8 @@ Status ForgetOldFaults(const JobConfig& config, const RunFolder& folder);
 
 class FaultLedger {
  public:
-  // `agent_of` says which agent a worker belongs to: a fault that hits an agent hits its workers.
-  FaultLedger(std::vector<Fault> faults, const RunFolder& folder,
-              std::function<int(WorkerId)> agent_of);
+  // `agents`: how many the job has; a fault that hits one hits its workers (AgentOf).
+  FaultLedger(std::vector<Fault> faults, const RunFolder& folder, int agents);
 
   const std::vector<Fault>& faults() const { return faults_; }
 
@@ -60,7 +58,7 @@ class FaultLedger {
 
   const std::vector<Fault> faults_;
   const std::string folder_;
-  const std::function<int(WorkerId)> agent_of_;
+  const int agents_;
   std::set<std::string> seen_files_;
   std::vector<FaultStamp> stamps_;
 };

@@ -30,7 +30,7 @@ class FaultLedgerTest : public ::testing::Test {
     std::vector<Fault> faults;
     faults.reserve(texts.size());
     for (const std::string& text : texts) faults.push_back(*ParseFault(text));
-    return {faults, folder_, [](WorkerId worker) { return worker.pipeline.value() % 2; }};
+    return {faults, folder_, /*agents=*/2};
   }
 
   void Stamp(int fault, WorkerId worker, std::int64_t monotonic_ns) const {

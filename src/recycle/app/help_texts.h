@@ -39,7 +39,7 @@ inline constexpr const char* kTrainFooter =
     "\n"
     "A fault: WHAT TARGET at POINT[ of iteration N][ on ACTION][ for SECONDSs]\n"
     "         [ and rejoin after SECONDSs]\n"
-    "  WHAT    kill, stop, slow xN, drop, diskfull\n"
+    "  WHAT    kill, stop, slow xN, drop, diskfull, corrupt\n"
     "  TARGET  a worker 1:2, stage 1, agent:0, all, coordinator, store, link 0:0-0:1\n"
     "  POINT   start, F, I, W, send, recv, all-reduce, commit, step, validate, regroup, "
     "heartbeat,\n"

@@ -95,6 +95,7 @@ struct JobConfig {
     std::optional<double> copy_mb_per_s;  // absent: none
     std::optional<int> snapshot_every;    // absent: auto
     std::int64_t log_bytes = std::int64_t{256} << 20;
+    int compare_every = 20;
     bool operator==(const Resilience&) const = default;
   } resilience;
 

@@ -71,10 +71,7 @@ JobRecorder::JobRecorder(const JobConfig& config, const RunFolder& folder, const
       clock_(clock),
       launcher_(launcher),
       sampler_(std::move(sampler)),
-      faults_(config.inject, folder,
-              [agents = config.launch.agents](WorkerId worker) {
-                return worker.pipeline.value() % agents;
-              }),
+      faults_(config.inject, folder, config.launch.agents),
       events_(folder.Events(), [this](const std::string& text) { Warn(text); }),
       metrics_(folder.Metrics(), [this](const std::string& text) { Warn(text); }),
       samples_(folder.Samples(), [this](const std::string& text) { Warn(text); }),

@@ -7,6 +7,7 @@
 #include "recycle/app/config_values.h"
 #include "recycle/app/numbers.h"
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 #include "recycle/plan/nearest.h"
 #include "recycle/planner/cost_options.h"
 
@@ -46,8 +47,7 @@ Status ApplyJobMemoryCap(const MemoryCap& cap, const Parallelism& parallel, doub
     StageCosts& stage = costs.stages[i];
     double snapshots = 0;
     for (const auto& [worker, bytes] : snapshot_bytes) {
-      if (static_cast<std::size_t>(worker.stage.value()) == i)
-        snapshots = std::max(snapshots, bytes);
+      if (Index(worker.stage.value()) == i) snapshots = std::max(snapshots, bytes);
     }
     const double capacity = device_bytes - stage.state_bytes - snapshots;
     if (capacity < stage.activation_bytes) {

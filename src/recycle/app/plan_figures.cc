@@ -11,13 +11,6 @@
 namespace recycle {
 namespace {
 
-std::string PlacesText(const std::vector<WorkerId>& places) {
-  std::vector<std::string> texts;
-  texts.reserve(places.size());
-  for (const WorkerId place : places) texts.push_back(ToString(place));
-  return fmt::format("{}", fmt::join(texts, " "));
-}
-
 // Costs of a command line count micro-batches, those of a model bytes: nobody holds 100,000 of the
 // former.
 std::string MemoryText(double memory) {
@@ -60,7 +53,7 @@ std::string FiguresAsText(const Plan& plan) {
                                        plan.options.decoupled ? "decoupled" : "coupled",
                                        plan.options.staggered ? "staggered" : "synchronous"));
   std::string workers = fmt::format("{} of {} live", summary.live_workers, summary.places);
-  if (!plan.failed.empty()) workers += ", without " + PlacesText(plan.failed);
+  if (!plan.failed.empty()) workers += ", without " + ToString(plan.failed);
   text += FigureLine("workers", workers);
   text += FigureLine("makespan", fmt::format("{:.6g} {}", summary.makespan, plan.costs.unit));
   text += FigureLine("period", fmt::format("{:.6g} {}", summary.period, plan.costs.unit));

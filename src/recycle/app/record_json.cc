@@ -9,8 +9,9 @@
 namespace recycle {
 namespace {
 
-constexpr LossCause kCauses[] = {LossCause::kLink,   LossCause::kProcess, LossCause::kWords,
-                                 LossCause::kNotice, LossCause::kSilence, LossCause::kProgress};
+constexpr LossCause kCauses[] = {LossCause::kLink,      LossCause::kProcess, LossCause::kWords,
+                                 LossCause::kNotice,    LossCause::kSilence, LossCause::kProgress,
+                                 LossCause::kCorruption};
 
 Status Damaged(const std::string& why) {
   return absl::DataLossError(fmt::format("a record in the store is damaged: {}", why));

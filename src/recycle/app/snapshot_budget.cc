@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "recycle/app/job_conversion.h"
+#include "recycle/base/index.h"
 #include "recycle/coordinator/snapshot_routes.h"
 
 namespace recycle {
@@ -40,7 +41,7 @@ std::map<WorkerId, double> SnapshotBytes(const JobConfig& config, const std::vec
   std::map<WorkerId, double> bytes;
   if (SnapshotEvery(config) == 0) return bytes;
   const auto state = [&](StageId stage) {
-    return kSnapshotsKept * costs.stages[static_cast<std::size_t>(stage.value())].state_bytes;
+    return kSnapshotsKept * costs.stages[Index(stage.value())].state_bytes;
   };
   for (const WorkerId worker : live) bytes[worker] += state(worker.stage);
   for (const auto& [stage, route] : RouteSnapshots(live, config.launch.agents, {})) {

@@ -20,7 +20,8 @@ std::string CauseSentence(const std::string& cause) {
   static const std::map<std::string, std::string> kSentences = {
       {"link", "its links broke"},           {"process", "its process ended"},
       {"words", "it told of a fatal error"}, {"notice", "it was told to leave"},
-      {"silence", "no sign of life"},        {"progress", "no progress"}};
+      {"silence", "no sign of life"},        {"progress", "no progress"},
+      {"corruption", "wrong state"}};
   const auto found = kSentences.find(cause);
   return found == kSentences.end() ? cause : found->second;
 }

@@ -25,6 +25,12 @@ std::string ToString(WorkerId worker) {
   return std::to_string(worker.pipeline.value()) + ":" + std::to_string(worker.stage.value());
 }
 
+std::string ToString(const std::vector<WorkerId>& workers) {
+  std::string text;
+  for (const WorkerId worker : workers) text += (text.empty() ? "" : " ") + ToString(worker);
+  return text;
+}
+
 std::string ToString(MicroBatch micro_batch) {
   return std::to_string(micro_batch.home.value()) + "." + std::to_string(micro_batch.index);
 }

@@ -13,6 +13,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "recycle/base/status.h"
 
@@ -55,8 +56,9 @@ struct MicroBatch {
   constexpr auto operator<=>(const MicroBatch&) const = default;
 };
 
-std::string ToString(WorkerId worker);         // "k:i"
-std::string ToString(MicroBatch micro_batch);  // "k.m"
+std::string ToString(WorkerId worker);                       // "k:i"
+std::string ToString(const std::vector<WorkerId>& workers);  // "k:i k:i"
+std::string ToString(MicroBatch micro_batch);                // "k.m"
 std::ostream& operator<<(std::ostream& out, WorkerId worker);
 std::ostream& operator<<(std::ostream& out, MicroBatch micro_batch);
 

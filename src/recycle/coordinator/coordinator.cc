@@ -13,6 +13,9 @@ namespace {
 // A job that has gone without this many steps in a row has diverged.
 constexpr std::int32_t kSkippedStepsAllowed = 10;
 
+// A place whose state was wrong more often than this is not filled again: its machine is broken.
+constexpr int kCorruptionsForgiven = 2;
+
 // Between all workers of neighbouring stages.
 std::vector<Link> AllLinks(const std::vector<WorkerId>& members) {
   std::vector<Link> links;
@@ -220,12 +223,10 @@ void Coordinator::OnJoinTimeout() {
     for (const WorkerId worker : expected) detection_.OnAbsent(worker, *started_, now_);
     return;
   }
-  std::string missing;
-  for (const WorkerId worker : expected) missing += " " + ToString(worker);
-  if (missing.empty()) return;
+  if (expected.empty()) return;
   End({.how = EndJob::How::kJoinTimeout,
-       .reason = fmt::format("within {:.0f} s these workers have not joined:{}",
-                             ToMilliseconds(options_.join_timeout) / 1000, missing),
+       .reason = fmt::format("within {:.0f} s these workers have not joined: {}",
+                             ToMilliseconds(options_.join_timeout) / 1000, ToString(expected)),
        .parameters_sha256 = ""});
 }
 
@@ -372,15 +373,25 @@ void Coordinator::Receive(WorkerId from, const Finished& message) {
 }
 
 void Coordinator::Receive(WorkerId from, const StateHash& message) {
-  const auto [known, is_new] =
-      state_hashes_.try_emplace({from.stage, message.version}, from, message.hash);
-  const auto& [first, hash] = known->second;
-  if (is_new || hash == message.hash) return;
-  End({.how = EndJob::How::kFailed,
-       .reason = fmt::format("workers {} and {} have different parameters or moments after {} "
-                             "iterations, though a rejoin has to make them equal: a bug, or memory "
-                             "that corrupts data",
-                             ToString(first), ToString(from), message.version),
+  const auto difference = comparison_.Receive(from, message);
+  if (!difference) return;
+  if (!difference->right.empty()) {
+    for (const WorkerId worker : difference->wrong) {
+      detection_.OnCorrupted(worker, message.version, difference->right, now_);
+      if (++corruptions_[worker] <= kCorruptionsForgiven) to_repair_.insert(worker);
+    }
+    return;
+  }
+  const std::optional<std::int32_t> equal = comparison_.LastEqual(from.stage);
+  End({.how = EndJob::How::kDiverged,
+       .reason = fmt::format(
+           "the workers of stage {} ({}) have different parameters or moments after {} iterations, "
+           "and no majority tells who is right: memory that corrupts data, or a bug; {}",
+           from.stage.value(), ToString(difference->wrong), message.version,
+           equal ? fmt::format("they were equal last after {} iterations, and a checkpoint of then "
+                               "or before is good",
+                               *equal)
+                 : "they have not been compared before"),
        .parameters_sha256 = ""});
 }
 
@@ -455,6 +466,7 @@ void Coordinator::TakeOver(Inheritance inheritance) {
   }
   for (const LostWorker& entry : record.lost) {
     roster_.At(entry.worker).left = entry.cause == LossCause::kNotice;
+    if (entry.cause == LossCause::kCorruption) to_repair_.insert(entry.worker);
   }
   changes_.TakeOver(record, std::move(lost), std::move(unplanned));
   inherited_returns_ = std::move(record.returning);
@@ -614,6 +626,7 @@ void Coordinator::SendPrepare() {
     Place& place = roster_.At(worker);
     if (roster_.IsLive(worker)) continue;  // another process has its place already
     place.fenced = true;
+    if (to_repair_.erase(worker) > 0) effects_.emplace_back(StartWorker{worker});
     if (!place.stream_open || rejoins_.IsJoiner(worker)) continue;
     if (place.left) {
       Send(worker, Leave{});
@@ -836,7 +849,7 @@ void Coordinator::StartOver(std::int32_t version) {
   changes_.TakeUnplanned();
   unresumed_shares_.clear();
   changes_.TakeRejoins();
-  state_hashes_.clear();
+  comparison_.StartOver();
   rollbacks_.clear();
 }
 

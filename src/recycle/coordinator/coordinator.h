@@ -53,6 +53,7 @@
 #include "recycle/coordinator/restoration.h"
 #include "recycle/coordinator/roster.h"
 #include "recycle/coordinator/snapshot_sets.h"
+#include "recycle/coordinator/state_comparison.h"
 #include "recycle/coordinator/transfer_numbers.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
@@ -188,6 +189,7 @@ class Coordinator {
   TransferNumbers transfer_numbers_;
   Rejoins rejoins_;
   SnapshotSets snapshots_;
+  StateComparison comparison_{&roster_};
   Restoration restoration_;
 
   Phase phase_ = Phase::kJoining;
@@ -215,8 +217,8 @@ class Coordinator {
   std::map<WorkerId, std::vector<std::pair<WorkerId, LinkBroken>>> early_reports_;
   std::map<WorkerId, WorkerId> inherited_returns_;  // and their donors: no members without a ledger
 
-  // By stage and version: who told the state's hash first, and what it is.
-  std::map<std::pair<StageId, std::int32_t>, std::pair<WorkerId, std::uint64_t>> state_hashes_;
+  std::map<WorkerId, int> corruptions_;
+  std::set<WorkerId> to_repair_;  // lost with a wrong state: a new process gets a peer's
 
   TimePoint now_;                // of the newest Step
   std::vector<Effect> effects_;  // of the Step in progress

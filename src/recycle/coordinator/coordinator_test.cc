@@ -28,13 +28,6 @@ namespace {
 constexpr Duration kHeartbeat = std::chrono::milliseconds(200);
 const std::filesystem::path kFolder = "src/recycle/coordinator/testdata";
 
-std::string Join(const std::vector<WorkerId>& workers) {
-  std::vector<std::string> texts(workers.size());
-  std::transform(workers.begin(), workers.end(), texts.begin(),
-                 [](WorkerId worker) { return ToString(worker); });
-  return fmt::format("{}", fmt::join(texts, " "));
-}
-
 Heartbeat Beat(int version) {
   return {.generation = Generation(1), .version = version, .peak_bytes = 1000};
 }
@@ -50,7 +43,7 @@ Ledger MakeLedger(Generation generation, int version) {
 
 std::string Text(const Prepare& m) {
   std::string text = fmt::format("prepare g{}", m.generation.value());
-  if (!m.dead.empty()) text += " dead " + Join(m.dead);
+  if (!m.dead.empty()) text += " dead " + ToString(m.dead);
   for (const auto& [a, b] : m.relinked) text += " relink " + ToString(a) + "-" + ToString(b);
   if (m.restore) {
     text += fmt::format(" restore {}{}", *m.restore, m.from_memory ? " from memory" : "");
@@ -133,7 +126,7 @@ std::string Text(const AnnounceIteration& e) {
 std::string Text(const AnnounceJoined& e) { return "joined " + ToString(e.worker); }
 std::string Text(const AnnouncePlan& e) {
   if (!e.iteration) {
-    return fmt::format("plan of g{} without [{}]", e.generation.value(), Join(e.plan->failed));
+    return fmt::format("plan of g{} without [{}]", e.generation.value(), ToString(e.plan->failed));
   }
   std::string text =
       fmt::format("rest of iteration {} in g{}:", *e.iteration, e.generation.value());
@@ -248,7 +241,8 @@ class Script {
     if (command == "drain") return Send(DrainWanted{Worker()});
     if (command == "parked") return Send(FromAgent{Parked{Worker(), 5}, 0});
     if (command == "exit-again") {  // of the process that came back
-      return Send(FromAgent{ExecutorExited{Worker(), 200, SIGKILL}, 0});
+      const WorkerId worker = Worker();
+      return Send(FromAgent{ExecutorExited{worker, 200 + returns_[worker], SIGKILL}, 0});
     }
     if (command == "agent-lost") {
       const int agent = Number();
@@ -261,7 +255,7 @@ class Script {
     if (command == "view") {
       const Coordinator::View view = coordinator_->view();
       output_ += fmt::format("    {} g{} live [{}] iteration {} loss {}\n", view.phase,
-                             view.generation.value(), Join(view.live), view.iteration,
+                             view.generation.value(), ToString(view.live), view.iteration,
                              view.loss.value_or(0));
       return;
     }
@@ -311,7 +305,7 @@ class Script {
   void ReturningCommand(const std::string& command, WorkerId worker) {
     if (command == "hello-again") {
       frozen_.erase(worker);
-      return From(worker, Hello{worker, 200, Generation(0), 0});
+      return From(worker, Hello{worker, 200 + ++returns_[worker], Generation(0), 0});
     }
     const int number = Number();
     if (command == "cannot-load") {
@@ -527,7 +521,7 @@ class Script {
       output_ += fmt::format("    {:.0f} ms: {}", ToMilliseconds(now_.time_since_epoch()), text);
       if (!receivers.empty()) {
         const bool everybody = receivers == coordinator_->view().live && receivers.size() > 1;
-        output_ += " -> " + (everybody ? "all live" : Join(receivers));
+        output_ += " -> " + (everybody ? "all live" : ToString(receivers));
       }
       output_ += "\n";
     }
@@ -541,6 +535,7 @@ class Script {
   int pipeline_ = 0;
   std::set<WorkerId> frozen_;
   std::map<WorkerId, Heartbeat> beats_;
+  std::map<WorkerId, int> returns_;
   std::map<WorkerId, std::vector<SnapshotHeld>> held_;  // for ledgers
   TimePoint now_;
   TimePoint last_beat_;

@@ -219,6 +219,15 @@ void Detection::OnAbsent(WorkerId worker, TimePoint since, TimePoint now) {
       since);
 }
 
+void Detection::OnCorrupted(WorkerId worker, std::int32_t version,
+                            const std::vector<WorkerId>& peers, TimePoint now) {
+  Lose(worker, LossCause::kCorruption, ToString(peers),
+       fmt::format("its parameters or moments after {} iterations are not those of {}: memory that "
+                   "corrupts data, or a bug",
+                   version, ToString(peers)),
+       now);
+}
+
 void Detection::OnReplaced(WorkerId worker, TimePoint now) {
   Lose(worker, LossCause::kProcess, "coordinator", "another process has come for its place", now);
 }

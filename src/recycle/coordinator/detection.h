@@ -75,6 +75,9 @@ class Detection {
   void OnAbsent(WorkerId worker, TimePoint since, TimePoint now);
   // Another process has come for its place.
   void OnReplaced(WorkerId worker, TimePoint now);
+  // Its state after `version` iterations differs from that of `peers`, the majority of its stage.
+  void OnCorrupted(WorkerId worker, std::int32_t version, const std::vector<WorkerId>& peers,
+                   TimePoint now);
   // Silence and unanswered questions.
   void OnTime(TimePoint now);
   // The coordinator itself did not run for `gap`: nobody could be heard meanwhile.

@@ -18,6 +18,8 @@ std::string_view CauseText(LossCause cause) {
       return "silence";
     case LossCause::kProgress:
       return "progress";
+    case LossCause::kCorruption:
+      return "corruption";
   }
   RC_CHECK(false) << "cause " << static_cast<int>(cause);
   return "";

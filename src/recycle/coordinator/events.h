@@ -71,13 +71,21 @@ struct SendTo {
 };
 
 // Why a worker counts as lost; the word stands in events.jsonl.
-enum class LossCause : std::uint8_t { kLink, kProcess, kWords, kNotice, kSilence, kProgress };
+enum class LossCause : std::uint8_t {
+  kLink,
+  kProcess,
+  kWords,
+  kNotice,
+  kSilence,
+  kProgress,
+  kCorruption
+};
 std::string_view CauseText(LossCause cause);
 
 struct LostWorker {
   WorkerId worker;
   LossCause cause = LossCause::kProcess;
-  std::string detected_by;     // "k:i" or "agent 0" or "coordinator"
+  std::string detected_by;     // "k:i", or "k:i k:i" of several, or "agent 0" or "coordinator"
   TimePoint first_signal;      // when the first sign of it arrived
   std::int32_t iteration = 0;  // 0-based, the last known
 };
@@ -172,7 +180,7 @@ struct ChooseCheckpoint {
   std::optional<std::int32_t> failed;  // this one could not be loaded, just now
   std::string reason;
 };
-// A place of a stage without workers needs a process.
+// A place needs a new process: its stage has no workers left, or its state was wrong.
 struct StartWorker {
   WorkerId worker;
 };
@@ -206,7 +214,7 @@ struct EndJob {
     kStopped,
     kStageLost,
     kJoinTimeout,
-    kDiverged,  // too many iterations in a row without a step
+    kDiverged,  // too many iterations without a step, or peers with different states
     kFailed,
   };
   How how = How::kDone;

@@ -71,7 +71,6 @@ void SnapshotSets::Route() {
   const std::vector<WorkerId> live = roster_.Live();
   if (!reroute_ && live == routed_) return;
   if (live != routed_) breaks_.clear();
-  reroute_ = false;
   routed_ = live;
   routes_ = RouteSnapshots(live, options_.num_hosts, routes_);
   std::set<StageId> served;
@@ -185,12 +184,15 @@ bool SnapshotSets::IsKeptElsewhere(StageId stage, std::int32_t version) const {
   });
 }
 
+bool SnapshotSets::IsKept(StageId stage, std::int32_t version) const {
+  return std::any_of(kept_.begin(), kept_.end(), [&](const auto& entry) {
+    return entry.second.contains({stage, version});
+  });
+}
+
 bool SnapshotSets::Suffices(std::int32_t version) const {
   for (int stage = 0; stage < options_.num_stages; ++stage) {
-    const bool is_kept = std::any_of(kept_.begin(), kept_.end(), [&](const auto& entry) {
-      return entry.second.contains({StageId(stage), version});
-    });
-    if (!is_kept) return false;
+    if (!IsKept(StageId(stage), version)) return false;
   }
   return true;
 }
@@ -215,10 +217,8 @@ std::string SnapshotSets::WhyNone() const {
   if (counted_ == 0) return "there was no snapshot in memory yet";
   std::string stages;
   for (int stage = 0; stage < options_.num_stages; ++stage) {
-    const bool is_kept = std::any_of(kept_.begin(), kept_.end(), [&](const auto& entry) {
-      return entry.second.contains({StageId(stage), counted_});
-    });
-    if (!is_kept) stages += fmt::format("{}{}", stages.empty() ? "" : ", ", stage);
+    if (IsKept(StageId(stage), counted_)) continue;
+    stages += fmt::format("{}{}", stages.empty() ? "" : ", ", stage);
   }
   if (stages.empty()) return fmt::format("the snapshot of iteration {} cannot be sent", counted_);
   return fmt::format("of the snapshot of iteration {} nobody who lives holds stage {}", counted_,

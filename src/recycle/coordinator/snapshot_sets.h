@@ -93,6 +93,7 @@ class SnapshotSets {
     std::string joiner_end;
   };
 
+  bool IsKept(StageId stage, std::int32_t version) const;
   bool IsKeptElsewhere(StageId stage, std::int32_t version) const;
   bool IsSet(std::int32_t version) const;
   std::vector<std::int32_t> Versions() const;  // descending

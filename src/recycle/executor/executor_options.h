@@ -54,6 +54,7 @@ struct ExecutorOptions {
   std::string log_folder;            // for the rest of it; empty = the system's temporary folder
   double copy_bytes_per_second = 0;  // of parameters, to workers that come back; 0 = no limit
   int snapshot_every = 0;            // iterations; 0 = never
+  int compare_every = 0;             // iterations; 0 = only after somebody came back
   int checkpoint_every = 0;          // iterations; 0 = never
   std::string checkpoint_folder;     // of the job
   std::string trace_file;            // a line per executed action; empty = no trace

@@ -168,7 +168,8 @@ void FaultInjector::Fire(const ArmedFault& armed, int iteration) {
       FailEveryFileWrite();
       break;
     case FaultKind::kCorrupt:
-      RC_CHECK(false) << "the parser of faults refuses " << ToString(fault);
+      corrupt_();
+      break;
   }
   // Before Hello nobody listens, and an executor's first words must be its Hello: the stamp says
   // it.

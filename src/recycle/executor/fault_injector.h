@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recycle/base/clock.h"
@@ -39,6 +40,9 @@ class FaultInjector {
   };
   // Set before the first point but `start` is passed.
   void SetLinkCutter(LinkCutter cutter);
+
+  // What a `corrupt` fault does; called in the training thread.
+  void SetCorrupter(std::function<void()> corrupt) { corrupt_ = std::move(corrupt); }
 
   // Fires what is due at `point` of `iteration` (0-based); `action` is the running one, if any. A
   // kill does not return. Costs next to nothing when no fault of this worker has this point.
@@ -73,6 +77,7 @@ class FaultInjector {
   ControlLink& control_;
   const Clock& clock_;
   LinkCutter link_cutter_;
+  std::function<void()> corrupt_;
   mutable std::mutex mutex_;
   std::vector<ArmedFault> armed_;  // those of this worker that have not fired
   double slow_factor_ = 1.0;

@@ -320,6 +320,13 @@ std::uint64_t OptimizerStep::HashState() {
   return hash;
 }
 
+void OptimizerStep::FlipBit() {
+  constexpr std::uint32_t kHighestOfTheFraction = 1U << 22;
+  const std::span<float> numbers = optimizer_.state().front().value;
+  float& number = numbers[numbers.size() / 2];
+  number = std::bit_cast<float>(std::bit_cast<std::uint32_t>(number) ^ kHighestOfTheFraction);
+}
+
 std::map<std::string, std::string> OptimizerStep::ParameterHashes() {
   std::map<std::string, std::string> hashes;
   for (const Parameter& parameter : model_.parameters()) {

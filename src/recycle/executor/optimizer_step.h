@@ -146,6 +146,9 @@ class OptimizerStep {
   // Hash of all parameters and moments: equal on peers at the same version.
   std::uint64_t HashState();
 
+  // As broken memory does: a bit of a parameter flips, for the fault `corrupt`.
+  void FlipBit();
+
   // Canonical parameter name -> SHA-256 of its bytes.
   std::map<std::string, std::string> ParameterHashes();
 

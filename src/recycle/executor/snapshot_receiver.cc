@@ -15,33 +15,18 @@ constexpr std::size_t kMostParameters = std::size_t{1} << 20;
 
 SnapshotReceiver::SnapshotReceiver(const std::shared_ptr<Device>& device, const Transfer& transfer,
                                    Events events)
-    : donor_(transfer.donor),
-      events_(std::move(events)),
-      mesh_(device, transfer.joiner, kStateChunkBytes, inbox_,
-            [this](WorkerId /*donor*/, const std::string& error) {
-              inbox_.Interrupt(absl::UnavailableError(error));
-            }),
-      address_(mesh_.Open({donor_}).at(donor_)) {}
-
-SnapshotReceiver::~SnapshotReceiver() {
-  if (!thread_.joinable()) return;
-  inbox_.Interrupt(absl::AbortedError("the transfer is over"));
-  mesh_.Abort(absl::AbortedError("the transfer is over"));
-  thread_.join();
-}
+    : events_(std::move(events)), receiver_(device, transfer) {}
 
 void SnapshotReceiver::Begin(const std::string& donor_end) {
-  if (thread_.joinable()) return;
-  thread_ = std::thread([this, donor_end] {
-    const Status status = Receive(donor_end);
+  receiver_.Begin(donor_end, [this](const Status& connected) {
+    const Status status = connected.ok() ? Receive() : connected;
     if (!absl::IsAborted(status)) events_.broken(std::string(status.message()));
   });
 }
 
-Status SnapshotReceiver::Receive(const std::string& donor_end) {
-  RC_RETURN_IF_ERROR(mesh_.Connect({{donor_, donor_end}}));
+Status SnapshotReceiver::Receive() {
   for (;;) {
-    RC_ASSIGN_OR_RETURN(StateRecord record, reader_.Take(kMostParameters));
+    RC_ASSIGN_OR_RETURN(StateRecord record, receiver_.Take(kMostParameters));
     RC_RETURN_IF_ERROR(Add(std::move(record)));
   }
 }

@@ -13,14 +13,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "recycle/base/status.h"
 #include "recycle/comm/device.h"
-#include "recycle/comm/inbox.h"
-#include "recycle/comm/mesh.h"
 #include "recycle/executor/snapshot_store.h"
-#include "recycle/executor/state_record_reader.h"
+#include "recycle/executor/state_receiver.h"
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
@@ -35,28 +32,20 @@ class SnapshotReceiver {
   };
 
   SnapshotReceiver(const std::shared_ptr<Device>& device, const Transfer& transfer, Events events);
-  ~SnapshotReceiver();  // gives up what is not complete
-  SnapshotReceiver(const SnapshotReceiver&) = delete;
-  SnapshotReceiver& operator=(const SnapshotReceiver&) = delete;
 
   // This end's, for the donor.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return receiver_.address(); }
 
   // Connects to the donor's end, and receives from then on. Once.
   void Begin(const std::string& donor_end);
 
  private:
-  Status Receive(const std::string& donor_end);
+  Status Receive();
   Status Add(StateRecord record);
 
-  const WorkerId donor_;
   const Events events_;
   Snapshot snapshot_;  // what has come of it
-  Inbox inbox_;
-  StateRecordReader reader_{inbox_};
-  Mesh mesh_;
-  std::string address_;
-  std::thread thread_;
+  StateReceiver receiver_;
 };
 
 }  // namespace recycle

@@ -30,33 +30,19 @@ OptimizerStep::Scalars ScalarsOf(const StateRecordHeader& end) {
 
 StateJoiner::StateJoiner(const std::shared_ptr<Device>& device, const Transfer& transfer,
                          Events events)
-    : transfer_(transfer.transfer),
-      donor_(transfer.donor),
-      events_(std::move(events)),
-      mesh_(device, transfer.joiner, kStateChunkBytes, inbox_,
-            [this](WorkerId /*donor*/, const std::string& error) {
-              inbox_.Interrupt(absl::UnavailableError(error));
-            }),
-      address_(mesh_.Open({donor_}).at(donor_)) {}
-
-StateJoiner::~StateJoiner() {
-  if (!thread_.joinable()) return;
-  inbox_.Interrupt(absl::AbortedError("the copy is over"));
-  mesh_.Abort(absl::AbortedError("the copy is over"));
-  thread_.join();
-}
+    : transfer_(transfer.transfer), events_(std::move(events)), receiver_(device, transfer) {}
 
 void StateJoiner::Begin(const std::string& donor_end, OptimizerStep& step) {
-  if (thread_.joinable()) return;
-  thread_ = std::thread([this, donor_end, &step] { events_.over(Receive(donor_end, step)); });
+  receiver_.Begin(donor_end, [this, &step](const Status& connected) {
+    events_.over(connected.ok() ? Receive(step) : connected);
+  });
 }
 
-Status StateJoiner::Receive(const std::string& donor_end, OptimizerStep& step) {
-  RC_RETURN_IF_ERROR(mesh_.Connect({{donor_, donor_end}}));
+Status StateJoiner::Receive(OptimizerStep& step) {
   met_ = SystemClock().Now();
   state_ = step.state();
   for (;;) {
-    RC_ASSIGN_OR_RETURN(const StateRecord record, reader_.Take(state_.size()));
+    RC_ASSIGN_OR_RETURN(const StateRecord record, receiver_.Take(state_.size()));
     RC_RETURN_IF_ERROR(Apply(record.header, record.bytes, step));
     events_.at_version(version_);
     if (record.header.kind == StateRecordKind::kEnd) return OkStatus();

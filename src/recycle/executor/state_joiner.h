@@ -11,23 +11,19 @@
 #ifndef RECYCLE_EXECUTOR_STATE_JOINER_H_
 #define RECYCLE_EXECUTOR_STATE_JOINER_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "recycle/base/clock.h"
 #include "recycle/base/status.h"
 #include "recycle/comm/device.h"
-#include "recycle/comm/inbox.h"
-#include "recycle/comm/mesh.h"
 #include "recycle/executor/optimizer_step.h"
+#include "recycle/executor/state_receiver.h"
 #include "recycle/executor/state_record.h"
-#include "recycle/executor/state_record_reader.h"
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
@@ -43,12 +39,9 @@ class StateJoiner {
   };
 
   StateJoiner(const std::shared_ptr<Device>& device, const Transfer& transfer, Events events);
-  ~StateJoiner();  // gives up if it is not over
-  StateJoiner(const StateJoiner&) = delete;
-  StateJoiner& operator=(const StateJoiner&) = delete;
 
   // This end's, for the donor.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return receiver_.address(); }
 
   // Connects to the donor's end and receives, in the copy's own thread. Once. `step` must outlive
   // the object.
@@ -58,14 +51,13 @@ class StateJoiner {
   bool owes_validation() const { return owes_validation_; }
 
  private:
-  Status Receive(const std::string& donor_end, OptimizerStep& step);
+  Status Receive(OptimizerStep& step);
   Status Apply(const StateRecordHeader& header, const std::vector<std::byte>& bytes,
                OptimizerStep& step);
   Status ApplyStep(const StateRecordHeader& header, const std::vector<std::byte>& bytes,
                    OptimizerStep& step);
 
   const std::int64_t transfer_;
-  const WorkerId donor_;
   const Events events_;
 
   std::vector<ParameterState> state_;  // the copy's thread's, as all down to bytes_
@@ -75,11 +67,7 @@ class StateJoiner {
   TimePoint met_;
   bool owes_validation_ = false;
 
-  Inbox inbox_;
-  StateRecordReader reader_{inbox_};
-  Mesh mesh_;
-  std::string address_;
-  std::thread thread_;
+  StateReceiver receiver_;
 };
 
 }  // namespace recycle

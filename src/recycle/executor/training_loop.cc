@@ -62,6 +62,7 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
     }
   });
   services_.transfers.Attach(step_);
+  services_.injector.SetCorrupter([this] { step_.FlipBit(); });
   if (services_.profile.on()) BeginProfile();
 }
 
@@ -70,10 +71,8 @@ void TrainingLoop::BeginProfile() {
   std::int64_t parameter_bytes = 0;
   std::int64_t state_bytes = 0;
   for (const ParameterState& parameter : step_.state()) {
-    const auto value = static_cast<std::int64_t>(parameter.value.size_bytes());
-    parameter_bytes += value;
-    state_bytes += value + static_cast<std::int64_t>(parameter.first.size_bytes() +
-                                                     parameter.second.size_bytes());
+    parameter_bytes += static_cast<std::int64_t>(parameter.value.size_bytes());
+    state_bytes += static_cast<std::int64_t>(StateBytes(parameter));
   }
   services_.profile.WriteState(parameter_bytes, state_bytes);
 }
@@ -473,9 +472,11 @@ void TrainingLoop::DropClosed() {
 }
 
 void TrainingLoop::CompareStateIfDue() {
-  if (compare_state_at_ != step_.version()) return;
+  const int version = step_.version();
+  const bool is_regular = options_.compare_every > 0 && version % options_.compare_every == 0;
+  if (!is_regular && compare_state_at_ != version) return;
   compare_state_at_.reset();
-  services_.control.Send(StateHash{.version = step_.version(), .hash = step_.HashState()});
+  services_.control.Send(StateHash{.version = version, .hash = step_.HashState()});
 }
 
 void TrainingLoop::SaveIfDue() {

@@ -243,7 +243,6 @@ Status NotBuilt(std::string_view text, std::string_view what) {
 
 // Refuses what needs a feature that is not there.
 Status CheckBuilt(const Fault& fault, std::string_view text) {
-  if (fault.what == FaultKind::kCorrupt) return NotBuilt(text, "corrupt");
   if (!IsBuilt(fault.point)) {
     return NotBuilt(text, fmt::format("fault point {}", PointText(fault.point)));
   }
@@ -287,6 +286,14 @@ bool MayHold(FaultPoint point, ActionKind kind) {
   return false;
 }
 
+// Points in the thread that owns the parameters.
+bool IsOfTraining(FaultPoint point) {
+  return point == FaultPoint::kForward || point == FaultPoint::kBackwardInput ||
+         point == FaultPoint::kBackwardWeight || point == FaultPoint::kRecv ||
+         point == FaultPoint::kCommit || point == FaultPoint::kStep ||
+         point == FaultPoint::kValidate;
+}
+
 // Refuses parts that make no sense together.
 Status CheckParts(const Fault& fault, std::string_view text) {
   const auto refuse = [&](std::string_view rule) {
@@ -302,6 +309,12 @@ Status CheckParts(const Fault& fault, std::string_view text) {
       (fault.what != FaultKind::kKill || fault.target.kind != TargetKind::kWorker)) {
     return refuse("'and rejoin after' fits the kill of one worker");
   }
+  if (fault.what == FaultKind::kCorrupt &&
+      (fault.target.kind != TargetKind::kWorker || !IsOfTraining(fault.point))) {
+    return refuse(
+        "'corrupt' flips a bit of one worker, at F, I, W, recv, commit, step or validate, as in "
+        "'corrupt 1:0 at F of iteration 5'");
+  }
   if (fault.target.kind == TargetKind::kAgent && fault.what != FaultKind::kKill) {
     return refuse(fmt::format("an agent can be killed only, not '{}'", WhatText(fault.what)));
   }
@@ -316,16 +329,14 @@ Status CheckParts(const Fault& fault, std::string_view text) {
       (fault.what != FaultKind::kStop || !fault.for_seconds)) {
     return refuse("the store can be stopped for a while only, as in 'stop store at F for 1s'");
   }
-  const bool of_coordinator =
-      fault.target.kind == TargetKind::kCoordinator || fault.target.kind == TargetKind::kStore;
-  if (fault.point == FaultPoint::kStore && !of_coordinator) {
+  if (fault.point == FaultPoint::kStore && !IsOfCoordinator(fault)) {
     return refuse("only the coordinator is ever at the point store");
   }
   if (fault.point == FaultPoint::kStart && fault.what == FaultKind::kDrop) {
     return refuse("at start there is no link yet; the first point with one is regroup");
   }
   const bool is_late = fault.iteration.value_or(1) != 1;
-  if (fault.point == FaultPoint::kStart && !of_coordinator && is_late) {
+  if (fault.point == FaultPoint::kStart && !IsOfCoordinator(fault) && is_late) {
     return refuse("start comes before iteration 1; leave 'of iteration' out");
   }
   if (fault.action && !MayHold(fault.point, fault.action->kind)) {
@@ -463,6 +474,10 @@ bool IsOfCommit(FaultPoint point) {
 bool IsOfCheckpoint(FaultPoint point) {
   return point == FaultPoint::kCheckpoint || point == FaultPoint::kCheckpointRename ||
          IsOfCommit(point);
+}
+
+bool IsOfCoordinator(const Fault& fault) {
+  return fault.target.kind == TargetKind::kCoordinator || fault.target.kind == TargetKind::kStore;
 }
 
 bool Hits(const Fault& fault, WorkerId worker) {

@@ -28,7 +28,7 @@ enum class FaultKind : std::uint8_t {
   kStop,      // SIGSTOP; with `for`, SIGCONT after that time
   kSlow,      // every action takes `factor` times as long from then on
   kDrop,      // the link breaks as by a network
-  kCorrupt,   // needs the silent-corruption check: refused as not built yet
+  kCorrupt,   // a bit of the worker's parameters flips
   kDiskFull,  // every write of the process to a file fails from then on
 };
 
@@ -102,6 +102,9 @@ Status CheckFault(const Fault& fault, int data, int pipeline, int agents, int it
 bool IsOfCheckpoint(FaultPoint point);
 // Is it one of those in the coordinator's commit?
 bool IsOfCommit(FaultPoint point);
+
+// Does the coordinator see to it: is it the fault's target, or its store?
+bool IsOfCoordinator(const Fault& fault);
 
 // Does `fault` hit worker `worker` (directly, by its stage, by link end, or by "all")?
 bool Hits(const Fault& fault, WorkerId worker);

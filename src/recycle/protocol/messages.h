@@ -207,8 +207,8 @@ struct CaughtUp {
   std::int64_t microseconds = 0;  // since the two ends met
 };
 
-// After a rejoin: a hash of all parameters and moments of the worker's stage at `version`. Equal on
-// all its peers, to the bit.
+// Every so often, and after a rejoin: a hash of all parameters and moments of the worker's stage at
+// `version`. Equal on all its peers, to the bit.
 struct StateHash {
   std::int32_t version = 0;
   std::uint64_t hash = 0;

@@ -258,7 +258,7 @@ void Fill(const ExecutorExited& message, v1::AgentMessage& proto) {
 
 StatusOr<SnapshotHeld> ReadHeld(const v1::SnapshotHeld& proto) {
   RC_RETURN_IF_ERROR(AtLeastZero("stage", proto.stage()));
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   RC_RETURN_IF_ERROR(AtLeastZero("bytes", proto.bytes()));
   return SnapshotHeld{
       .stage = StageId(proto.stage()), .version = proto.version(), .bytes = proto.bytes()};
@@ -490,14 +490,14 @@ StatusOr<CoordinatorMessage> Read(const v1::Transfer& proto) {
   transfer.snapshot =
       SnapshotOrder{.stage = StageId(proto.snapshot().stage()), .version = std::nullopt};
   if (proto.snapshot().has_version()) {
-    RC_RETURN_IF_ERROR(AtLeastZero("snapshot.version", proto.snapshot().version()));
+    RC_RETURN_IF_ERROR(CheckIteration("snapshot.version", proto.snapshot().version()));
     transfer.snapshot->version = proto.snapshot().version();
   }
   return transfer;
 }
 
 StatusOr<CoordinatorMessage> Read(const v1::SnapshotCounts& proto) {
-  RC_RETURN_IF_ERROR(AtLeastZero("version", proto.version()));
+  RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   return SnapshotCounts{.version = proto.version()};
 }
 

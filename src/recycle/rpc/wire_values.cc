@@ -243,7 +243,7 @@ StatusOr<OpenIteration> ReadOpenIteration(const v1::OpenIteration& proto) {
 }
 
 StatusOr<Verdict> ReadVerdict(const v1::Verdict& proto) {
-  RC_RETURN_IF_ERROR(AtLeastZero("verdict.iteration", proto.iteration()));
+  RC_RETURN_IF_ERROR(CheckIteration("verdict.iteration", proto.iteration()));
   return Verdict{.iteration = proto.iteration(),
                  .squared_norm = proto.squared_norm(),
                  .stop = proto.stop(),
