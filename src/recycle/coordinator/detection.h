@@ -58,7 +58,7 @@ class Detection {
   // `roster` must outlive it.
   Detection(const DetectionRules& rules, Roster* roster) : rules_(rules), roster_(*roster) {}
 
-  // The workers named by the next eleven are in the roster.
+  // All workers named here are in the roster.
   void OnHeard(WorkerId worker, TimePoint now);
   void OnHeartbeat(WorkerId worker, const Heartbeat& beat, TimePoint now);
   void OnLinkBroken(WorkerId reporter, const LinkBroken& report, TimePoint now);
