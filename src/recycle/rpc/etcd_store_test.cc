@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <chrono>
@@ -150,6 +151,12 @@ class EtcdOutage : public ::testing::Test {
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
 
+  // Every thread of the server stands still when this returns.
+  void Freeze() const {
+    kill(server_->pid(), SIGSTOP);
+    waitpid(server_->pid(), nullptr, WUNTRACED);
+  }
+
   std::filesystem::path folder_;
   std::unique_ptr<EtcdServer> server_;
   std::unique_ptr<EtcdStore> store_;
@@ -157,7 +164,7 @@ class EtcdOutage : public ::testing::Test {
 
 // It stands still for a moment, as an etcd does that elects a leader: nobody notices.
 TEST_F(EtcdOutage, AShortOneIsWaitedOut) {
-  kill(server_->pid(), SIGSTOP);
+  Freeze();
   std::thread waker([&] {
     std::this_thread::sleep_for(milliseconds(700));
     kill(server_->pid(), SIGCONT);
@@ -169,7 +176,7 @@ TEST_F(EtcdOutage, AShortOneIsWaitedOut) {
 TEST_F(EtcdOutage, ALeaderLeavesWhenItsLeaseMayBeOver) {
   const TimePoint begin = SystemClock().Now();
   Leadership leads = Leadership::Campaign(*store_, "leader", seconds(3)).value();
-  kill(server_->pid(), SIGSTOP);
+  Freeze();
   Status proof = leads.Prove();
   while (absl::IsUnavailable(proof)) {
     EXPECT_LT(SystemClock().Now(), begin + seconds(60));
