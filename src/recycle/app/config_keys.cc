@@ -358,6 +358,11 @@ Keys ResilienceKeys() {
                   "How often the workers of a stage compare a hash of their state, which must be "
                   "the same: whoever differs from the majority is replaced; 0 is never."},
                  RC_FIELD(resilience.compare_every), {0}),
+      OptionalNumberKey(
+          {"resilience.slow_factor", "",
+           "A worker whose actions take so many times as long as its peers' for three "
+           "iterations is named and gets fewer micro-batches; above 1."},
+          RC_FIELD(resilience.slow_factor), "none"),
   };
 }
 

@@ -103,12 +103,14 @@ std::optional<Inheritance> InheritanceOf(const JobRecords& records, const RunHis
 MakePlanFunction PlansOf(const JobConfig& config) {
   const double device_bytes = WorkerMemoryBytes(config);
   return [config, device_bytes, first = std::optional<Plan>()](
-             const std::vector<WorkerId>& failed) mutable -> StatusOr<Plan> {
+             const std::vector<WorkerId>& failed,
+             const std::vector<SlowWorker>& slow) mutable -> StatusOr<Plan> {
     if (!first) {
       RC_ASSIGN_OR_RETURN(first, FirstPlan(config));
     }
-    if (failed == first->failed) return *first;
-    RC_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(config, failed, device_bytes));
+    if (failed == first->failed && slow.empty()) return *first;
+    RC_ASSIGN_OR_RETURN(const PlanRequest request,
+                        PlanRequestOf(config, failed, slow, device_bytes));
     return MakePlan(request);
   };
 }
@@ -376,6 +378,7 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnounceParked& parked) { recorder_.OnParked(parked); },
           [this](const AnnounceRollback& rollback) { recorder_.OnRollback(rollback); },
           [this](const AnnounceSkippedStep& skipped) { recorder_.OnSkippedStep(skipped); },
+          [this](const AnnounceStraggler& straggler) { recorder_.OnStraggler(straggler); },
           [this](const AnnounceWarning& warning) { recorder_.Warn(warning.text); },
           [this](const AnnounceFault& /*its stamp says more*/) { recorder_.FaultsFired(); },
           [this](const AnnounceShard& announced) {

@@ -63,7 +63,7 @@ double SaveBytes(const JobConfig& config, const Plan& plan, StageId stage, doubl
 StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, const Plan& plan) {
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
   RC_ASSIGN_OR_RETURN(const PlanRequest request,
-                      PlanRequestOf(config, plan.failed, WorkerMemoryBytes(config)));
+                      PlanRequestOf(config, plan.failed, plan.slow, WorkerMemoryBytes(config)));
   Plan sized = plan;  // a plan file may have been written with other costs; sizes are the job's
   sized.costs = request.costs;
   const std::vector<double> peaks = PeakMemory(sized);
@@ -192,7 +192,7 @@ Status CheckFits(const Plan& plan, const JobConfig& config, const std::string& p
 StatusOr<Plan> FirstPlan(const JobConfig& config) {
   if (config.schedule.plan.empty()) {
     RC_ASSIGN_OR_RETURN(const PlanRequest request,
-                        PlanRequestOf(config, {}, WorkerMemoryBytes(config)));
+                        PlanRequestOf(config, {}, {}, WorkerMemoryBytes(config)));
     return MakePlan(request);
   }
   RC_ASSIGN_OR_RETURN(const Plan plan, ReadPlanFile(config.schedule.plan));

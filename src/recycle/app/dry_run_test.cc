@@ -29,7 +29,7 @@ JobConfig Job(const std::vector<std::string>& overrides = {}) {
 
 TEST(JobConversionTest, TheRequestIsTheJob) {
   const StatusOr<PlanRequest> request =
-      PlanRequestOf(Job({"resilience.snapshot_every=0"}), {}, 1e9);
+      PlanRequestOf(Job({"resilience.snapshot_every=0"}), {}, {}, 1e9);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->parallel, (Parallelism{.data = 3, .pipeline = 2}));
   EXPECT_EQ(request->micro_batches, 4);
@@ -38,7 +38,7 @@ TEST(JobConversionTest, TheRequestIsTheJob) {
     EXPECT_EQ(stage.capacity_bytes, 1e9 - stage.state_bytes);  // memory_cap auto
   }
   // Two snapshots of the own stage, two of another one.
-  for (const StageCosts& stage : PlanRequestOf(Job(), {}, 1e9)->costs.stages) {
+  for (const StageCosts& stage : PlanRequestOf(Job(), {}, {}, 1e9)->costs.stages) {
     EXPECT_NEAR(stage.capacity_bytes.value(), 1e9 - 5 * stage.state_bytes, 0.01e9);
     EXPECT_LT(stage.capacity_bytes.value(), 1e9 - 4 * stage.state_bytes);
   }
@@ -46,13 +46,13 @@ TEST(JobConversionTest, TheRequestIsTheJob) {
 
 TEST(JobConversionTest, AFixedMethodGivesWayToAdaptiveOnceAWorkerIsDead) {
   const JobConfig config = Job({"schedule.method=1f1b"});
-  EXPECT_EQ(PlanRequestOf(config, {}, 1e9)->method, Method::kOneFOneB);
+  EXPECT_EQ(PlanRequestOf(config, {}, {}, 1e9)->method, Method::kOneFOneB);
   const std::vector<WorkerId> failed = {{PipelineId(1), StageId(1)}};
-  EXPECT_EQ(PlanRequestOf(config, failed, 1e9)->method, Method::kAdaptive);
+  EXPECT_EQ(PlanRequestOf(config, failed, {}, 1e9)->method, Method::kAdaptive);
 }
 
 TEST(JobConversionTest, MemoryThatIsTooSmallIsRefused) {
-  const StatusOr<PlanRequest> request = PlanRequestOf(Job(), {}, 1000);
+  const StatusOr<PlanRequest> request = PlanRequestOf(Job(), {}, {}, 1000);
   EXPECT_TRUE(absl::IsInvalidArgument(request.status()));
   EXPECT_THAT(std::string(request.status().message()), HasSubstr("schedule.memory_cap"));
 }

@@ -215,6 +215,13 @@ Status CheckSnapshots(const JobConfig& config) {
   return OkStatus();
 }
 
+Status CheckStragglers(const JobConfig& config) {
+  const std::optional<double>& factor = config.resilience.slow_factor;
+  if (!factor || *factor > 1) return OkStatus();
+  return BrokenRule("resilience.slow_factor", *factor,
+                    "above 1, for a worker at the pace of its peers is not slow", 1.5);
+}
+
 Status CheckTraining(const JobConfig& config) {
   if (config.optimizer.min_lr > config.optimizer.lr) {
     return BrokenRule("optimizer.min_lr", config.optimizer.min_lr,
@@ -235,6 +242,7 @@ Status CheckJobConfig(const JobConfig& config) {
   RC_RETURN_IF_ERROR(CheckTraining(config));
   RC_RETURN_IF_ERROR(CheckSecurityKeys(config));
   RC_RETURN_IF_ERROR(CheckSnapshots(config));
+  RC_RETURN_IF_ERROR(CheckStragglers(config));
   for (const Fault& fault : config.inject) {
     const Status status = CheckFault(fault, config.parallel.data, config.parallel.pipeline,
                                      config.launch.agents, config.train.iterations);

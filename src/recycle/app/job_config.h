@@ -96,6 +96,7 @@ struct JobConfig {
     std::optional<int> snapshot_every;    // absent: auto
     std::int64_t log_bytes = std::int64_t{256} << 20;
     int compare_every = 20;
+    std::optional<double> slow_factor;  // absent: none
     bool operator==(const Resilience&) const = default;
   } resilience;
 

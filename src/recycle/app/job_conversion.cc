@@ -46,6 +46,7 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
   options.checkpoints = config.checkpoint.every > 0;
   options.snapshots = SnapshotEvery(config) > 0;
   options.hosts = config.launch.agents;
+  options.slow_factor = config.resilience.slow_factor;
   options.failure_timeout = std::chrono::milliseconds(config.resilience.failure_timeout_ms);
   options.join_timeout = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(config.launch.join_timeout_s));
@@ -53,16 +54,19 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
 }
 
 StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<WorkerId>& failed,
-                                    double device_bytes) {
+                                    const std::vector<SlowWorker>& slow, double device_bytes) {
   PlanRequest request;
   request.parallel = ParallelismOf(config);
   request.micro_batches = config.batch.micro_batches;
   request.failed = failed;
+  request.slow = slow;
   request.options = {.decoupled = config.schedule.decoupled,
                      .staggered = config.schedule.staggered};
   RC_ASSIGN_OR_RETURN(request.method, ParseMethod(config.schedule.method));
-  if (!failed.empty() && NeedsEveryWorker(request.method)) request.method = Method::kAdaptive;
-  if (!failed.empty()) request.effort = Effort::kOnline;
+  if (!failed.empty() || !slow.empty()) {
+    if (NeedsEveryWorker(request.method)) request.method = Method::kAdaptive;
+    request.effort = Effort::kOnline;
+  }
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
   request.costs = CostsFromShape(ModelShapeOf(config), layers, kFlopsPerSecond);
   RC_RETURN_IF_ERROR(ApplyJobMemoryCap(

@@ -25,11 +25,12 @@ StatusOr<std::vector<LayerRange>> LayersOf(const JobConfig& config);
 
 CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config);
 
-// What the planner is asked once the places `failed` are dead. Costs come from the model's shape;
-// `device_bytes` is the memory one worker may use (WorkerMemoryBytes). gpipe and 1f1b are schedules
-// for a whole job: once a place is dead, the request is for adaptive.
+// What the planner is asked once the places `failed` are dead and some workers are slow. Costs come
+// from the model's shape; `device_bytes` is the memory one worker may use (WorkerMemoryBytes).
+// gpipe and 1f1b are schedules for a whole job: once a place is dead or slow, the request is for
+// adaptive.
 StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<WorkerId>& failed,
-                                    double device_bytes);
+                                    const std::vector<SlowWorker>& slow, double device_bytes);
 
 // This machine's memory divided by the job's workers, all of which run on it.
 double WorkerMemoryBytes(const JobConfig& config);

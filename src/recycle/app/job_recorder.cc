@@ -410,6 +410,13 @@ void JobRecorder::OnSkippedStep(const AnnounceSkippedStep& skipped) {
   Write(event);
 }
 
+void JobRecorder::OnStraggler(const AnnounceStraggler& straggler) {
+  Json event = MakeEvent(clock_.UnixSeconds(), straggler.is_slow ? "straggler" : "straggler_over");
+  event["worker"] = ToString(straggler.worker);
+  event["score"] = straggler.score;
+  Write(event);
+}
+
 void JobRecorder::OnParked(const AnnounceParked& parked) {
   if (!parked_.insert(ToString(parked.worker)).second) return;
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_parked");

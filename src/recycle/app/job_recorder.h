@@ -67,6 +67,7 @@ class JobRecorder {
   void OnRefused(std::int64_t count, const std::string& last);
   void OnRollback(const AnnounceRollback& rollback);
   void OnSkippedStep(const AnnounceSkippedStep& skipped);
+  void OnStraggler(const AnnounceStraggler& straggler);
   void OnRestored(const AnnounceRestored& restored);
   void OnSnapshot(const AnnounceSnapshot& snapshot);
   // checkpoint, or a warning.

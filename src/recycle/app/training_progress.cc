@@ -26,6 +26,31 @@ std::string CauseSentence(const std::string& cause) {
   return found == kSentences.end() ? cause : found->second;
 }
 
+// How a step or a worker's computing turned out.
+std::optional<std::string> ComputingLine(const Json& event) {
+  const std::string name = event.at("event");
+  if (name == "rollback") {
+    return fmt::format("stage {} goes back to its step of iteration {}: {}",
+                       event.at("stage").get<int>(), event.at("iteration").get<int>(),
+                       event.at("why").get<std::string>());
+  }
+  if (name == "straggler") {
+    return fmt::format(
+        "worker {} is slow: its actions take {:.1f} x as long as its peers', and it "
+        "gets fewer micro-batches",
+        event.at("worker").get<std::string>(), event.at("score").get<double>());
+  }
+  if (name == "straggler_over") {
+    return fmt::format("worker {} is as fast as its peers again",
+                       event.at("worker").get<std::string>());
+  }
+  if (name == "step_skipped") {
+    return fmt::format("iteration {} ends without a step: {}", event.at("iteration").get<int>(),
+                       event.at("why").get<std::string>());
+  }
+  return std::nullopt;
+}
+
 int StageOf(const std::string& worker) {
   const StatusOr<WorkerId> parsed = ParseWorkerId(worker);
   return parsed.ok() ? parsed->stage.value() : -1;
@@ -90,15 +115,7 @@ std::vector<std::string> TrainingProgress::OnEvent(const Json& event) {
                         Count(event.at("count").get<std::int64_t>(), "call"),
                         event.at("last").get<std::string>())};
   }
-  if (name == "rollback") {
-    return {fmt::format("stage {} goes back to its step of iteration {}: {}",
-                        event.at("stage").get<int>(), event.at("iteration").get<int>(),
-                        event.at("why").get<std::string>())};
-  }
-  if (name == "step_skipped") {
-    return {fmt::format("iteration {} ends without a step: {}", event.at("iteration").get<int>(),
-                        event.at("why").get<std::string>())};
-  }
+  if (const std::optional<std::string> line = ComputingLine(event)) return {*line};
   if (name == "job_finished" && event.at("how") != "done") {
     const std::string how = event.at("how");
     const bool unsaved = how == "stage_lost" && config_.checkpoint.every == 0;

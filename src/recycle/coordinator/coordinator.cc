@@ -48,6 +48,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction mak
                   .num_stages = options_.parallel.num_stages(),
                   .num_hosts = options_.hosts},
                  &roster_, &transfer_numbers_),
+      stragglers_(options_.slow_factor, &roster_),
       restoration_(options_.restore_from),
       generation_(options_.last_generation) {
   const Status valid = options_.Validate();
@@ -306,6 +307,11 @@ void Coordinator::Receive(WorkerId from, const Heartbeat& message) {
   place.version = std::max(place.version, message.version);
   place.peak_bytes = std::max(place.peak_bytes, message.peak_bytes);
   detection_.OnHeartbeat(from, message, now_);
+  if (phase_ != Phase::kTraining || !roster_.IsLive(from)) return;
+  if (const auto change = stragglers_.Judge(from)) {
+    effects_.emplace_back(AnnounceStraggler{change->worker, change->score, change->is_slow});
+    changes_.Rebalance(change->worker, change->score, change->is_slow);
+  }
 }
 
 void Coordinator::Receive(WorkerId from, const LinkBroken& message) {
@@ -510,6 +516,7 @@ void Coordinator::AbsorbFindings() {
     changes_.Lose(std::move(loss));
     rejoins_.OnLost(worker);
     snapshots_.OnGone(worker);
+    stragglers_.Forget(worker);
   }
   for (const Link& link : findings.broken_links) changes_.BreakLink(link);
   AbsorbRejoins();
@@ -655,8 +662,9 @@ void Coordinator::SendPrepare() {
 // Called with the first ledger, while the others still finish their running action.
 void Coordinator::MakePlanIfNeeded() {
   const std::vector<WorkerId> failed = roster_.Lost();
-  if (plan_ != nullptr && failed == plan_failed_) return;
-  StatusOr<Plan> plan = make_plan_(failed);
+  const std::vector<SlowWorker> slow = stragglers_.Slow();
+  if (plan_ != nullptr && failed == plan_failed_ && slow == plan_slow_) return;
+  StatusOr<Plan> plan = make_plan_(failed, slow);
   if (!plan.ok()) {
     End({.how = EndJob::How::kFailed,
          .reason = fmt::format("no plan for generation {} ({}): {}", generation_.value(), reason_,
@@ -666,6 +674,7 @@ void Coordinator::MakePlanIfNeeded() {
   }
   plan_ = std::make_shared<const Plan>(*std::move(plan));
   plan_failed_ = failed;
+  plan_slow_ = slow;
 }
 
 void Coordinator::SendResume() {

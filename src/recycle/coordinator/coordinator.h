@@ -54,14 +54,17 @@
 #include "recycle/coordinator/roster.h"
 #include "recycle/coordinator/snapshot_sets.h"
 #include "recycle/coordinator/state_comparison.h"
+#include "recycle/coordinator/stragglers.h"
 #include "recycle/coordinator/transfer_numbers.h"
 #include "recycle/plan/plan.h"
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
 
-// A plan for the given dead places; handed in by app so that the core knows no planner.
-using MakePlanFunction = std::function<StatusOr<Plan>(const std::vector<WorkerId>& failed)>;
+// A plan for the given dead places and slow workers; handed in by app so that the core knows no
+// planner.
+using MakePlanFunction = std::function<StatusOr<Plan>(const std::vector<WorkerId>& failed,
+                                                      const std::vector<SlowWorker>& slow)>;
 
 class Coordinator {
  public:
@@ -190,6 +193,7 @@ class Coordinator {
   Rejoins rejoins_;
   SnapshotSets snapshots_;
   StateComparison comparison_{&roster_};
+  Stragglers stragglers_;
   Restoration restoration_;
 
   Phase phase_ = Phase::kJoining;
@@ -204,9 +208,11 @@ class Coordinator {
   std::map<WorkerId, Ledger> ledgers_;
   std::set<WorkerId> resumed_;
 
-  // The plan of the newest round, whom it leaves out; and what the last Resume told everybody.
+  // The plan of the newest round, whom it leaves out and whom it spares; and what the last Resume
+  // told everybody.
   std::shared_ptr<const Plan> plan_;
   std::vector<WorkerId> plan_failed_;
+  std::vector<SlowWorker> plan_slow_;
   AssignedWork work_;
   int regenerated_actions_ = 0;
   std::map<StageId, Verdict> rollbacks_;  // told, and not resumed from by everybody

@@ -25,6 +25,7 @@ struct CoordinatorOptions {
   int hosts = 1;                                     // pipelines are dealt to them in turn
   std::optional<std::int32_t> restore_from;  // the job resumes from the checkpoint of this version
   std::int64_t last_generation = 0;          // of an earlier start of the job
+  std::optional<double> slow_factor;         // times its peers' time: too slow; absent: never
   int link_faults_allowed = 2;               // the next one within the window removes
   Duration link_fault_window = std::chrono::seconds(60);
 

@@ -126,7 +126,12 @@ std::string Text(const AnnounceIteration& e) {
 std::string Text(const AnnounceJoined& e) { return "joined " + ToString(e.worker); }
 std::string Text(const AnnouncePlan& e) {
   if (!e.iteration) {
-    return fmt::format("plan of g{} without [{}]", e.generation.value(), ToString(e.plan->failed));
+    std::string text =
+        fmt::format("plan of g{} without [{}]", e.generation.value(), ToString(e.plan->failed));
+    for (const SlowWorker& slow : e.plan->slow) {
+      text += fmt::format(", {} {:.1f} times slower", ToString(slow.worker), slow.factor);
+    }
+    return text;
   }
   std::string text =
       fmt::format("rest of iteration {} in g{}:", *e.iteration, e.generation.value());
@@ -180,6 +185,10 @@ std::string Text(const AnnounceRollback& e) {
 }
 std::string Text(const AnnounceSkippedStep& e) {
   return fmt::format("iteration {} without a step, {} in a row", e.iteration, e.in_a_row);
+}
+std::string Text(const AnnounceStraggler& e) {
+  return fmt::format("{} {}, {:.1f} times its peers' time", ToString(e.worker),
+                     e.is_slow ? "is slow" : "keeps up again", e.score);
 }
 std::string Text(const EndJob& e) {
   constexpr const char* kHow[] = {"done",         "stopped",  "stage lost",
@@ -272,7 +281,11 @@ class Script {
       return;
     }
     const WorkerId worker = Worker();
-    if (command == "beat") return From(worker, Beat(Number()));
+    if (command == "beat") {
+      Heartbeat beat = beats_.try_emplace(worker, Beat(0)).first->second;
+      beat.version = Number();
+      return From(worker, beat);
+    }
     if (command == "computes") return Compute(worker);
     if (command == "ledger") return SendLedger(worker);
     if (command == "link") {
@@ -334,6 +347,7 @@ class Script {
       if (word == "checkpoints" || word == "resume") options.checkpoints = true;
       if (word == "resume") options.restore_from = Number();
       if (word == "hosts") options.hosts = Number();
+      if (word == "slow-factor") options.slow_factor = Number();
     }
     make_plan_ = PlanMaker(options.parallel, options.micro_batches);
     pipeline_ = pipeline;

@@ -203,6 +203,12 @@ struct AnnounceRollback {
   Verdict verdict;
 };
 // An iteration without a step: its gradient was not finite.
+// A worker computes more slowly than its peers, or does so no more.
+struct AnnounceStraggler {
+  WorkerId worker;
+  double score = 1.0;  // times as long as its peers
+  bool is_slow = false;
+};
 struct AnnounceSkippedStep {
   std::int32_t iteration = 0;  // 0-based
   std::int32_t in_a_row = 0;   // up to this one
@@ -223,11 +229,11 @@ struct EndJob {
   std::int32_t iterations = 0;
 };
 
-using Effect =
-    std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
-                 AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin, AnnounceParked,
-                 AnnounceWarning, AnnounceShard, ChooseCheckpoint, StartWorker, AnnounceRestored,
-                 AnnounceSnapshot, AnnounceRollback, AnnounceSkippedStep, EndJob>;
+using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
+                            AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
+                            AnnounceParked, AnnounceWarning, AnnounceShard, ChooseCheckpoint,
+                            StartWorker, AnnounceRestored, AnnounceSnapshot, AnnounceRollback,
+                            AnnounceSkippedStep, AnnounceStraggler, EndJob>;
 
 }  // namespace recycle
 

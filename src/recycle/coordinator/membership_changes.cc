@@ -49,6 +49,15 @@ void MembershipChanges::Reconnect(WorkerId worker) {
   pending_ = true;
 }
 
+void MembershipChanges::Rebalance(WorkerId worker, double score, bool is_slow) {
+  unrecorded_rebalances_.push_back(
+      is_slow ? fmt::format("worker {} gets less to do: its actions take {:.1f} x as long as its "
+                            "peers'",
+                            ToString(worker), score)
+              : fmt::format("worker {} is as fast as its peers again", ToString(worker)));
+  pending_ = true;
+}
+
 void MembershipChanges::Amend(const Verdict& verdict) {
   unrecorded_amend_ = verdict;
   pending_ = true;
@@ -85,6 +94,7 @@ GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Rost
   unrecorded_rejoins_.clear();
   unrecorded_stays_.clear();
   unrecorded_reconnects_.clear();
+  unrecorded_rebalances_.clear();
   unrecorded_amend_.reset();
   new_leader_ = false;
   pending_ = false;
@@ -119,6 +129,7 @@ std::string MembershipChanges::Reason(const Roster& roster, std::optional<std::i
   for (const WorkerId worker : unrecorded_reconnects_) {
     add(fmt::format("the control stream of worker {} was made anew", ToString(worker)));
   }
+  for (const std::string& rebalance : unrecorded_rebalances_) add(rebalance);
   for (const auto& [a, b] : unrecorded_links_) {
     add(fmt::format("the link {}-{} is made anew: both ends live", ToString(a), ToString(b)));
   }

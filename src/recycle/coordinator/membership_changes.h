@@ -27,11 +27,12 @@ namespace recycle {
 class MembershipChanges {
  public:
   void Lose(Loss loss);
-  void BreakLink(const Link& link);    // both ends live
-  void Admit(WorkerId worker);         // it is back
-  void Withdraw(WorkerId worker);      // it was admitted, and is no member any more
-  void Stay(WorkerId worker);          // asked to leave, and then needed after all
-  void Reconnect(WorkerId worker);     // its control stream was made anew
+  void BreakLink(const Link& link);  // both ends live
+  void Admit(WorkerId worker);       // it is back
+  void Withdraw(WorkerId worker);    // it was admitted, and is no member any more
+  void Stay(WorkerId worker);        // asked to leave, and then needed after all
+  void Reconnect(WorkerId worker);   // its control stream was made anew
+  void Rebalance(WorkerId worker, double score, bool is_slow);  // of its peers' pace
   void Amend(const Verdict& verdict);  // a step that stages have made is another
   void Settle(AnnounceRejoin news);    // it has told its ledger, and is like any other
   // Another coordinator led before. `lost`: every place that `record` does not list; `unplanned`:
@@ -72,6 +73,7 @@ class MembershipChanges {
   std::vector<WorkerId> unrecorded_rejoins_;
   std::set<WorkerId> unrecorded_stays_;
   std::set<WorkerId> unrecorded_reconnects_;
+  std::vector<std::string> unrecorded_rebalances_;  // as reasons
   std::optional<Verdict> unrecorded_amend_;
   // Not in a Prepare yet.
   std::vector<WorkerId> unprepared_losses_;

@@ -24,7 +24,7 @@ class PlanResumeTest : public ::testing::Test {
   PlanResumeTest() { Shape(2, 2, 2, {}); }
 
   void Shape(int data, int pipeline, int micro_batches, const std::vector<WorkerId>& failed) {
-    plan_ = PlanMaker({.data = data, .pipeline = pipeline}, micro_batches)(failed).value();
+    plan_ = PlanMaker({.data = data, .pipeline = pipeline}, micro_batches)(failed, {}).value();
     ledgers_.clear();
     for (const WorkerSchedule& schedule : plan_.workers) ledgers_[schedule.worker];
   }

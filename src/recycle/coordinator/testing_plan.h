@@ -13,11 +13,13 @@
 namespace recycle {
 
 inline MakePlanFunction PlanMaker(const Parallelism& parallel, int micro_batches) {
-  return [=](const std::vector<WorkerId>& failed) -> StatusOr<Plan> {
+  return [=](const std::vector<WorkerId>& failed,
+             const std::vector<SlowWorker>& slow) -> StatusOr<Plan> {
     Plan plan;
     plan.parallel = parallel;
     plan.micro_batches = micro_batches;
     plan.failed = failed;
+    plan.slow = slow;
     plan.options = {.decoupled = false, .staggered = false};
     plan.costs.stages.resize(static_cast<std::size_t>(parallel.pipeline));
     plan.costs.send_forward.resize(static_cast<std::size_t>(parallel.pipeline) - 1);

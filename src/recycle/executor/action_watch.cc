@@ -1,6 +1,12 @@
 #include "recycle/executor/action_watch.h"
 
 namespace recycle {
+namespace {
+
+// The pace is that of the last twenty actions or so.
+constexpr double kMemory = 0.95;
+
+}  // namespace
 
 void ActionWatch::Expect(Ticks planned) {
   const std::lock_guard lock(mutex_);
@@ -18,8 +24,8 @@ void ActionWatch::Finish(std::optional<Duration> took) {
   runs_ = false;
   if (!took || planned_ == 0) return;
   ++actions_done_;
-  ticks_done_ += static_cast<double>(planned_);
-  ns_done_ += static_cast<double>(took->count());
+  ticks_done_ = kMemory * ticks_done_ + static_cast<double>(planned_);
+  ns_done_ = kMemory * ns_done_ + static_cast<double>(took->count());
 }
 
 ActionWatch::Reading ActionWatch::Read() const {

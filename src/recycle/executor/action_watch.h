@@ -41,7 +41,7 @@ class ActionWatch {
   Ticks planned_ = 0;
   bool runs_ = false;
   std::int64_t actions_done_ = 0;
-  double ticks_done_ = 0;
+  double ticks_done_ = 0;  // each action counts less the longer ago it was; as the next
   double ns_done_ = 0;
 };
 

@@ -63,7 +63,9 @@ TEST(Training, ShuffledLegalPlansRunInExactlyTheirOrder) {
     const TestFolder folder;
     ClusterOptions options = MakeCluster(job, folder.path());
     const Plan plan = ShuffledPlan(job, seed);
-    options.make_plan = [&plan](const std::vector<WorkerId>&) { return plan; };
+    options.make_plan = [&plan](const std::vector<WorkerId>&, const std::vector<SlowWorker>&) {
+      return plan;
+    };
     ForkedCluster cluster(options);
     ExpectParity(job, cluster.Run());
     for (const WorkerSchedule& schedule : plan.workers) {

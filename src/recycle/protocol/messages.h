@@ -61,7 +61,7 @@ struct Heartbeat {
   std::int64_t actions_done = 0;  // F, I, W and B, since the process began
   // What the plan says the running one takes; 0: none runs, or it waits for an input.
   Ticks running_ticks = 0;
-  double ns_per_tick = 0;  // measured over the actions done; 0: not known yet
+  double ns_per_tick = 0;  // measured over the last actions done; 0: not known yet
 };
 
 // A link to `peer` broke: a suspicion, not a verdict. Sent before anything is closed.

@@ -31,12 +31,13 @@ CostProfile UnitCosts(const Parallelism& parallel) {
 }
 
 MakePlanFunction Planner(const SmallJob& job) {
-  return [job](const std::vector<WorkerId>& failed) {
+  return [job](const std::vector<WorkerId>& failed, const std::vector<SlowWorker>& slow) {
     PlanRequest request;
     request.parallel = {.data = job.data, .pipeline = job.pipeline};
     request.micro_batches = job.micro_batches;
     request.costs = UnitCosts(request.parallel);
     request.failed = failed;
+    request.slow = slow;
     request.options = {.decoupled = true, .staggered = job.staggered};
     request.method = failed.empty() ? job.method : Method::kAdaptive;
     request.effort = Effort::kOnline;

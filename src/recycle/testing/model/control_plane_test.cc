@@ -118,7 +118,8 @@ class Simulation {
     return options;
   }
   MakePlanFunction Maker() const {
-    return [job = world_.job](const std::vector<WorkerId>& failed) -> StatusOr<Plan> {
+    return [job = world_.job](const std::vector<WorkerId>& failed,
+                              const std::vector<SlowWorker>& /*slow*/) -> StatusOr<Plan> {
       std::uint64_t seed = job.seed;
       for (const WorkerId worker : failed) {
         seed = HashKeys({seed, static_cast<std::uint64_t>(job.Number(worker))});
