@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "job.h"
+#include "recycle/testing/certificates.h"
 #include "recycle/testing/etcd_server.h"
 #include "unharmed.h"
 
@@ -153,34 +154,89 @@ class OverEtcd : public ::testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "recycle-etcd-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
-    server_ = std::make_unique<EtcdServer>(folder_);
   }
   void TearDown() override {
-    server_.reset();
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
   }
 
   std::filesystem::path folder_;
-  std::unique_ptr<EtcdServer> server_;
 };
 
 TEST_F(OverEtcd, OneOfThreeCoordinatorsLeads) {
-  RunWithThreeCoordinators("etcd://" + server_->endpoint());
+  const EtcdServer server(folder_);
+  RunWithThreeCoordinators("etcd://" + server.endpoint());
+}
+
+// Each of the three members is away for a while, so its leader is killed at least once; meanwhile
+// workers die, and the coordinator that leads.
+TEST_F(OverEtcd, MembersDieInTurnAndDecisionsAreStillStored) {
+  EtcdCluster etcd(folder_);
+  JobOptions options = ThreeByTwo(300, {"slow x20 0:0 at F of iteration 1"});
+  options.arguments = {"--set", "launch.coordinators=3", "--set",
+                       "resilience.store=etcd://" + etcd.endpoints()};
+  Job job(options);
+  job.Start();
+  ASSERT_TRUE(job.AwaitIteration(3)) << job.Output();
+  etcd.Kill(0);
+  ASSERT_EQ(kill(job.WorkerPids().at("1:1"), SIGKILL), 0);
+  ASSERT_TRUE(job.AwaitEvents("resumed", 2)) << job.Output();
+  etcd.Restart(0);
+  etcd.Kill(1);
+  ASSERT_EQ(kill(Leaders(job).at(0), SIGKILL), 0);
+  ASSERT_TRUE(job.AwaitEvents("resumed", 3)) << job.Output();
+  etcd.Restart(1);
+  etcd.Kill(2);
+  ASSERT_EQ(kill(job.WorkerPids().at("2:0"), SIGKILL), 0);
+  ASSERT_TRUE(job.AwaitEvents("resumed", 4)) << job.Output();
+  ASSERT_EQ(job.Wait(), 0) << job.Output();
+  // An etcd that elects its leader for longer than a lease costs the coordinator its lead, too.
+  EXPECT_GE(Leaders(job).size(), 2U) << job.Output();
+  ExpectUnharmedResults(job, ThreeByTwo(300, {}), 2);
+  ExpectWholeFiles(job, options);
+}
+
+TEST_F(OverEtcd, SpeaksTlsToOneThatAsksForCertificates) {
+  const TestAuthority authority;
+  const TestAuthority::Signed server = authority.Sign("127.0.0.1");
+  const TestAuthority::Signed client = authority.Sign("127.0.0.1");
+  const std::string ca = Write("ca.pem", authority.pem());
+  const EtcdServer etcd(folder_, EtcdServer::Tls{.ca = ca,
+                                                 .certificate = Write("s.pem", server.certificate),
+                                                 .key = Write("s.key", server.key)});
+  JobOptions options = ThreeByTwo(60, {"kill 1:1 at F of iteration 11"});
+  options.arguments = {"--set", "resilience.store=etcd://" + etcd.endpoint()};
+  Job in_the_clear(options);
+  EXPECT_EQ(in_the_clear.Run(), 4) << in_the_clear.Output();
+  options.arguments.insert(options.arguments.end(), {"--set", "security.etcd_ca_file=" + ca});
+  Job without_certificate(options);
+  EXPECT_EQ(without_certificate.Run(), 4) << without_certificate.Output();
+  const std::string certificate = Write("c.pem", client.certificate);
+  options.arguments.insert(options.arguments.end(),
+                           {"--set", "security.etcd_certificate_file=" + certificate, "--set",
+                            "security.etcd_key_file=" + Write("c.key", client.key)});
+  Job job(options);
+  ASSERT_EQ(job.Run(), 0) << job.Output();
+  ExpectUnharmedResults(job, ThreeByTwo(60, {}), 1);
 }
 
 // For longer than a lease: the leader leaves, nobody can follow it before the etcd is back.
 TEST_F(OverEtcd, AnEtcdThatIsAwayEndsNobodysTraining) {
+  const EtcdServer server(folder_);
   JobOptions options = ThreeByTwo(300, {});
   options.arguments = {"--set", "launch.coordinators=3", "--set",
-                       "resilience.store=etcd://" + server_->endpoint()};
+                       "resilience.store=etcd://" + server.endpoint()};
   Job job(options);
   job.Start();
   ASSERT_TRUE(job.AwaitIteration(3)) << job.Output();
-  kill(server_->pid(), SIGSTOP);
+  kill(server.pid(), SIGSTOP);
   EXPECT_TRUE(Eventually(std::chrono::seconds(30), [&] {
     return job.Output().find("another one leads, and left") != std::string::npos;
   }));
-  kill(server_->pid(), SIGCONT);
+  kill(server.pid(), SIGCONT);
   ASSERT_EQ(job.Wait(), 0) << job.Output();
   EXPECT_GE(Leaders(job).size(), 2U) << job.Output();
   ExpectUnharmedResults(job, ThreeByTwo(300, {}), 0);

@@ -1,13 +1,15 @@
-// A real etcd of one member on loopback, for tests: a process of its own that ends with the object.
+// A real etcd on loopback, for tests: processes of its own that end with the object.
 //
-//   EtcdServer server(folder);   // if (!EtcdServer::IsInstalled()) GTEST_SKIP() <<
-//   EtcdServer::kMissing; EtcdStore::Open(server.endpoint(), "job");
+//   if (!EtcdServer::IsInstalled()) GTEST_SKIP() << EtcdServer::kMissing;
+//   EtcdServer server(folder);     EtcdStore::Open(server.endpoint(), "job");
+//   EtcdCluster cluster(folder);   cluster.Kill(0); cluster.Restart(0);   // of three members
 #ifndef RECYCLE_TESTING_ETCD_SERVER_H_
 #define RECYCLE_TESTING_ETCD_SERVER_H_
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -18,6 +20,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -38,7 +42,7 @@ inline int FreePort() {
   return ntohs(address.sin_port);
 }
 
-// An etcd of one member; ends with the object.
+// One member; ends with the object.
 class EtcdServer {
  public:
   static constexpr char kEtcd[] = "/usr/bin/etcd";
@@ -46,33 +50,50 @@ class EtcdServer {
   static constexpr char kMissing[] = "there is no /usr/bin/etcd (Debian's package etcd-server)";
   static bool IsInstalled() { return std::filesystem::exists(kEtcd); }
 
-  // Its data and log go to `folder`. It answers when the constructor returns, or not at all.
-  explicit EtcdServer(std::filesystem::path folder) : folder_(std::move(folder)) {
-    port_ = FreePort();
-    const std::string client = fmt::format("http://127.0.0.1:{}", port_);
-    const std::string peer = fmt::format("http://127.0.0.1:{}", FreePort());
-    std::vector<std::string> words = {kEtcd,
-                                      "--name=one",
-                                      "--data-dir=" + (folder_ / "etcd").string(),
-                                      "--listen-client-urls=" + client,
-                                      "--advertise-client-urls=" + client,
-                                      "--listen-peer-urls=" + peer,
-                                      "--initial-advertise-peer-urls=" + peer,
-                                      "--initial-cluster=one=" + peer};
-    std::vector<char*> arguments;
-    arguments.reserve(words.size() + 1);
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    const std::string log = (folder_ / "etcd.log").string();
-    pid_ = fork();
-    if (pid_ != 0) {
-      AwaitReady(log);
-      return;
+  struct Member {
+    std::string name;
+    int client_port = FreePort();
+    int peer_port = FreePort();
+  };
+  // What clients see and have to show, as files.
+  struct Tls {
+    std::string ca;
+    std::string certificate;
+    std::string key;
+  };
+
+  // The only member. Its data and log go to `folder`. It answers when the constructor returns, or
+  // not at all.
+  explicit EtcdServer(const std::filesystem::path& folder,
+                      const std::optional<Tls>& tls = std::nullopt)
+      : EtcdServer(folder, {Member{.name = "one"}}, 0, tls) {
+    AwaitReady();
+  }
+
+  // `own` of several members: it answers once most of them do. Data that are there are taken up.
+  EtcdServer(const std::filesystem::path& folder, const std::vector<Member>& members,
+             std::size_t own, const std::optional<Tls>& tls = std::nullopt)
+      : port_(members[own].client_port), log_(folder / (members[own].name + ".log")) {
+    std::vector<std::string> cluster;
+    for (const Member& member : members) {
+      cluster.push_back(fmt::format("{}={}", member.name, PeerUrl(member)));
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(open(log.c_str(), O_WRONLY | O_CREAT, 0644), STDERR_FILENO);
-    execv(kEtcd, arguments.data());
-    _exit(127);
+    const std::string client = fmt::format("{}://{}", tls ? "https" : "http", endpoint());
+    const std::string peer = PeerUrl(members[own]);
+    std::vector<std::string> words = {
+        kEtcd,
+        "--name=" + members[own].name,
+        "--data-dir=" + (folder / ("etcd-" + members[own].name)).string(),
+        "--listen-client-urls=" + client,
+        "--advertise-client-urls=" + client,
+        "--listen-peer-urls=" + peer,
+        "--initial-advertise-peer-urls=" + peer,
+        fmt::format("--initial-cluster={}", fmt::join(cluster, ","))};
+    if (tls) {
+      words.insert(words.end(), {"--trusted-ca-file=" + tls->ca, "--cert-file=" + tls->certificate,
+                                 "--key-file=" + tls->key, "--client-cert-auth"});
+    }
+    Start(words);
   }
   ~EtcdServer() {
     kill(pid_, SIGKILL);
@@ -81,22 +102,74 @@ class EtcdServer {
   EtcdServer(const EtcdServer&) = delete;
   EtcdServer& operator=(const EtcdServer&) = delete;
 
-  std::string endpoint() const { return fmt::format("127.0.0.1:{}", port_); }
-  pid_t pid() const { return pid_; }
-
- private:
-  static void AwaitReady(const std::string& log) {
+  void AwaitReady() const {
     for (int look = 0; look < 3000; ++look) {  // for a minute
-      std::ifstream file(log);
+      std::ifstream file(log_);
       const std::string text{std::istreambuf_iterator<char>(file), {}};
       if (text.find("ready to serve client requests") != std::string::npos) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
 
-  std::filesystem::path folder_;
+  std::string endpoint() const { return fmt::format("127.0.0.1:{}", port_); }
+  pid_t pid() const { return pid_; }
+
+ private:
+  static std::string PeerUrl(const Member& member) {
+    return fmt::format("http://127.0.0.1:{}", member.peer_port);
+  }
+
+  void Start(std::vector<std::string>& words) {
+    std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    std::filesystem::remove(log_);
+    pid_ = fork();
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(open(log_.c_str(), O_WRONLY | O_CREAT, 0644), STDERR_FILENO);
+    execv(kEtcd, arguments.data());
+    _exit(127);
+  }
+
   int port_ = 0;
+  std::filesystem::path log_;
   pid_t pid_ = 0;
+};
+
+// Three members; any one of them may be away.
+class EtcdCluster {
+ public:
+  static constexpr std::size_t kMembers = 3;
+
+  explicit EtcdCluster(const std::filesystem::path& folder) : folder_(folder) {
+    for (std::size_t i = 0; i < kMembers; ++i) members_.push_back({.name = fmt::format("m{}", i)});
+    for (std::size_t i = 0; i < kMembers; ++i) {
+      servers_.push_back(std::make_unique<EtcdServer>(folder_, members_, i));
+    }
+    for (const auto& server : servers_) server->AwaitReady();
+  }
+
+  // As resilience.store wants them: with commas between.
+  std::string endpoints() const {
+    std::vector<std::string> all;
+    for (const EtcdServer::Member& member : members_) {
+      all.push_back(fmt::format("127.0.0.1:{}", member.client_port));
+    }
+    return fmt::format("{}", fmt::join(all, ","));
+  }
+  void Kill(std::size_t member) { servers_[member].reset(); }
+  // It is back when this returns.
+  void Restart(std::size_t member) {
+    servers_[member] = std::make_unique<EtcdServer>(folder_, members_, member);
+    servers_[member]->AwaitReady();
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<EtcdServer::Member> members_;
+  std::vector<std::unique_ptr<EtcdServer>> servers_;
 };
 
 }  // namespace recycle
