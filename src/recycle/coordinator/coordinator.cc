@@ -691,6 +691,7 @@ void Coordinator::SendResume() {
          .parameters_sha256 = ""});
     return;
   }
+  if (!decision->stranded.empty()) return GiveUpStranded(decision->stranded);
   if (const auto version = restoration_.version()) StartOver(*version);
   phase_ = Phase::kResuming;
   resumed_.clear();
@@ -717,6 +718,22 @@ void Coordinator::SendResume() {
   regenerated_actions_ = decision->regenerated_actions;
   NoteRollbacks(decision->rollbacks);
   NoteWork({std::move(resume.open), resume.next_iteration, plan_});
+}
+
+void Coordinator::GiveUpStranded(const std::vector<WorkerId>& stranded) {
+  for (const WorkerId worker : stranded) {
+    Place& place = roster_.At(worker);
+    place.presence = Place::Presence::kLost;
+    place.how_lost = "its donor died before it had handed over its last gradient";
+    place.fenced = true;
+    changes_.Withdraw(worker);
+    snapshots_.OnGone(worker);
+    effects_.emplace_back(AnnounceRejoin{.what = AnnounceRejoin::What::kAbandoned,
+                                         .worker = worker,
+                                         .donor = {},
+                                         .reason = place.how_lost});
+  }
+  BeginGeneration();
 }
 
 void Coordinator::NoteWork(AssignedWork work) {

@@ -158,6 +158,8 @@ class Coordinator {
   void BeginGeneration();
   void SendPrepare();
   void SendResume();
+  // Joiners that cannot go on: they leave, and may begin again.
+  void GiveUpStranded(const std::vector<WorkerId>& stranded);
   // `work` is what everybody has been told: what the lost had been told before is lost with them.
   void NoteWork(AssignedWork work);
   void JudgeSkippedStep(std::int32_t iteration, std::int32_t in_a_row);

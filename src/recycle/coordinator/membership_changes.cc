@@ -35,6 +35,7 @@ void MembershipChanges::Admit(WorkerId worker) {
 
 void MembershipChanges::Withdraw(WorkerId worker) {
   std::erase(unrecorded_rejoins_, worker);
+  std::erase_if(rejoins_, [worker](const auto& news) { return news.worker == worker; });
   unprepared_withdrawals_.push_back(worker);
   pending_ = true;
 }

@@ -332,33 +332,51 @@ std::vector<Resend> OpenWork::FindResends() const {
 
 // --- hand-overs ------------------------------------------------------------------------------
 
-std::vector<HandOver> OpenWork::FindHandOvers() const {
-  std::vector<HandOver> hand_overs;
-  // Rather one that keeps it for certain than one that is past the iteration and done with it.
-  const auto keeps = [&](const Member& member) {
-    const std::vector<std::int32_t>& undo = member.ledger->undo;
-    return !member.past || std::count(undo.begin(), undo.end(), iteration_) > 0;
-  };
-  const auto add = [&](ReducedPart part, bool Member::*holds, const std::vector<int>& stages) {
-    const Member* holder = nullptr;
-    bool lacking = false;
-    for (const int stage : stages) {
-      for (const std::int32_t m : peers_[Index(stage)]) {
-        const Member& member = members_[Index(m)];
-        lacking = lacking || !(member.*holds);
-        if (!(member.*holds)) continue;
-        if (holder == nullptr || (!keeps(*holder) && keeps(member))) holder = &member;
+// Whoever is past the iteration keeps its gradient for as long as the bits before its step: then
+// every member that was there has it. A joiner may have come later.
+OpenWork::Part OpenWork::FindPart(ReducedPart part, const std::vector<int>& stages) const {
+  const auto holds =
+      part == ReducedPart::kStage ? &Member::holds_stage_part : &Member::holds_tied_part;
+  Part found{.part = part, .keeper = nullptr, .lacking = {}};
+  for (const int stage : stages) {
+    for (const std::int32_t m : peers_[Index(stage)]) {
+      const Member& member = members_[Index(m)];
+      const std::vector<std::int32_t>& undo = member.ledger->undo;
+      const bool keeps = !member.past || std::count(undo.begin(), undo.end(), iteration_) > 0;
+      if (!(member.*holds)) {
+        found.lacking.push_back(member.worker);
+      } else if (keeps && found.keeper == nullptr) {
+        found.keeper = &member;
       }
     }
-    if (!lacking) return;
-    RC_CHECK(holder != nullptr) << "a committed unit without its gradient";
-    hand_overs.push_back({part, holder->worker.stage, holder->worker});
-  };
-  for (int stage = 0; stage < stages_; ++stage) {
-    if (committed_[Index(stage)]) add(ReducedPart::kStage, &Member::holds_stage_part, {stage});
   }
-  if (tied_ && committed_[0]) {
-    add(ReducedPart::kTied, &Member::holds_tied_part, {0, stages_ - 1});
+  return found;
+}
+
+std::vector<OpenWork::Part> OpenWork::CommittedParts() const {
+  std::vector<Part> parts;
+  for (int stage = 0; stage < stages_; ++stage) {
+    if (committed_[Index(stage)]) parts.push_back(FindPart(ReducedPart::kStage, {stage}));
+  }
+  if (tied_ && committed_[0]) parts.push_back(FindPart(ReducedPart::kTied, {0, stages_ - 1}));
+  return parts;
+}
+
+std::vector<WorkerId> OpenWork::Stranded() const {
+  std::vector<WorkerId> stranded;
+  for (const Part& part : CommittedParts()) {
+    if (part.keeper != nullptr) continue;
+    stranded.insert(stranded.end(), part.lacking.begin(), part.lacking.end());
+  }
+  return stranded;
+}
+
+std::vector<HandOver> OpenWork::FindHandOvers() const {
+  std::vector<HandOver> hand_overs;
+  for (const Part& part : CommittedParts()) {
+    if (part.lacking.empty()) continue;
+    RC_CHECK(part.keeper != nullptr) << "a gradient that nobody keeps";
+    hand_overs.push_back({part.part, part.keeper->worker.stage, part.keeper->worker});
   }
   return hand_overs;
 }

@@ -32,6 +32,8 @@ class OpenWork {
   // After Settle: has anybody begun, or reduced, the iteration?
   bool begun() const { return begun_; }
   int regenerated_actions() const { return regenerated_actions_; }
+  // Members that lack a gradient of the iteration which nobody keeps. Describe wants nobody there.
+  std::vector<WorkerId> Stranded() const;
   StatusOr<OpenIteration> Describe(const OrderRemainderFunction& order) const;
 
  private:
@@ -86,6 +88,14 @@ class OpenWork {
   StatusOr<std::int32_t> ChooseRegenerator(int stage, MicroBatch micro_batch) const;
 
   std::vector<Resend> FindResends() const;
+  // A part of a committed unit's gradient: who can hand it over, and who needs it.
+  struct Part {
+    ReducedPart part = ReducedPart::kStage;
+    const Member* keeper = nullptr;
+    std::vector<WorkerId> lacking;
+  };
+  Part FindPart(ReducedPart part, const std::vector<int>& stages) const;
+  std::vector<Part> CommittedParts() const;
   std::vector<HandOver> FindHandOvers() const;
   void ListDone(std::int32_t member, std::vector<Action>& done) const;
   void ListActions(Schedule& workers) const;

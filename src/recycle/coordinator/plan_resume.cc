@@ -104,6 +104,8 @@ StatusOr<ResumeDecision> PlanResume(const ResumeQuestion& asked,
   for (std::int32_t t = versions.lowest; t <= last; ++t) {
     OpenWork work(question, t);
     RC_RETURN_IF_ERROR(work.Settle());
+    decision.stranded = work.Stranded();
+    if (!decision.stranded.empty()) return decision;
     if (t == versions.highest && !work.begun()) break;
     RC_ASSIGN_OR_RETURN(OpenIteration open, work.Describe(order));
     decision.open.push_back(std::move(open));

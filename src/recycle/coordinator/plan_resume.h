@@ -56,6 +56,9 @@ struct ResumeDecision {
   std::vector<Verdict> verdicts;    // known to any of the members, ascending
   std::vector<Rollback> rollbacks;  // by stage
   int regenerated_actions = 0;      // F and I on committed stages, over all of `open`
+  // Joiners that lack a gradient which nobody keeps any more: their donor died before it could hand
+  // it over. Without them there is a decision; this one is void.
+  std::vector<WorkerId> stranded;
 };
 
 // Errors: kDataLoss if a boundary tensor can be made by nobody any more (all members of a stage

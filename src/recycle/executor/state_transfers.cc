@@ -67,6 +67,7 @@ void StateTransfers::OpenJoiner(const Transfer& transfer) {
   auto joiner = std::make_unique<StateJoiner>(device_, transfer, std::move(events));
   control_.Send(TransferOpened{.transfer = id, .address = joiner->address()});
   const std::lock_guard lock(mutex_);
+  awaits_state_ = true;
   joiner_ = std::move(joiner);
   joiner_transfer_ = id;
   donor_end_.clear();
@@ -113,7 +114,12 @@ void StateTransfers::Detach() {
 
 bool StateTransfers::is_joiner() const {
   const std::lock_guard lock(mutex_);
-  return joiner_ != nullptr;
+  return awaits_state_;
+}
+
+void StateTransfers::NoteRestored() {
+  const std::lock_guard lock(mutex_);
+  awaits_state_ = false;
 }
 
 StatusOr<bool> StateTransfers::TakeState() {
@@ -122,6 +128,7 @@ StatusOr<bool> StateTransfers::TakeState() {
   {
     const std::lock_guard lock(mutex_);
     joiner = std::move(joiner_);
+    if (joiner != nullptr) awaits_state_ = false;
   }
   if (joiner == nullptr) return absl::UnavailableError("the copy of the state was given up");
   return joiner->owes_validation();

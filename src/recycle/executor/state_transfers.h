@@ -47,8 +47,11 @@ class StateTransfers {
   void Attach(OptimizerStep& step);
   void Detach();
 
-  // Is this worker's state still to be taken over?
+  // Is this worker's state still to be taken over? Also between two copies: without a state it has
+  // no ledger to tell.
   bool is_joiner() const;
+  // It has one from a checkpoint or a snapshot.
+  void NoteRestored();
   // Blocks until the donor's state at its version has been written to the attached step. Returns
   // whether the donor owes the validation pass after its last step. Errors: kUnavailable: it will
   // not come; those of ControlMailbox::WaitForState.
@@ -73,6 +76,7 @@ class StateTransfers {
   mutable std::mutex mutex_;
   OptimizerStep* step_ = nullptr;                               // attached
   std::map<std::int64_t, std::unique_ptr<StateDonor>> donors_;  // by transfer
+  bool awaits_state_ = false;
   std::unique_ptr<StateJoiner> joiner_;
   std::int64_t joiner_transfer_ = 0;
   std::string donor_end_;  // joiner_'s, until it begins

@@ -95,6 +95,7 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
   runner_.ForgetRegenerated();
   if (prepare.restore) {
     RC_RETURN_IF_ERROR(Restore(prepare));
+    services_.transfers.NoteRestored();
   } else if (services_.transfers.is_joiner()) {
     RC_RETURN_IF_ERROR(TakeOverState());
   }

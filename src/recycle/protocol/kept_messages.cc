@@ -34,6 +34,10 @@ void KeptMessages::OnReceive(const CoordinatorMessage& message) {
     if (!hello_ || !goes_back_to_) return;
     std::erase_if(hello_->snapshots,
                   [&](const SnapshotHeld& held) { return held.version != *goes_back_to_; });
+  } else if (const auto* transfer = std::get_if<Transfer>(&message)) {
+    // Whatever ledger it has told before: it is no member until it has the donor's state.
+    const bool joins = hello_ && transfer->joiner == hello_->worker && !transfer->snapshot;
+    if (joins) hello_->generation = Generation(0);
   } else if (const auto* prepare = std::get_if<Prepare>(&message)) {
     finished_.reset();  // said anew in every generation
     goes_back_to_.reset();

@@ -64,6 +64,20 @@ TEST_F(KeptMessagesTest, HelloComesFirstAndSaysWhatTheNewestLedgerPromised) {
   EXPECT_EQ(hello.version, 5);
 }
 
+// Else the next coordinator takes it for a member that has its donor's state.
+TEST_F(KeptMessagesTest, WhoCopiesAStateIsNoMemberWhateverItHasPromised) {
+  const auto promised = [this] { return std::get<Hello>(kept_.Again().front()).generation; };
+  kept_.OnSend(MakeLedger(3, 5));
+  Transfer transfer;
+  transfer.donor = WorkerAt(1, 1);
+  transfer.joiner = WorkerAt(0, 1);
+  kept_.OnReceive(transfer);
+  EXPECT_EQ(promised(), Generation(3));
+  std::swap(transfer.donor, transfer.joiner);
+  kept_.OnReceive(transfer);
+  EXPECT_EQ(promised(), Generation(0));
+}
+
 TEST_F(KeptMessagesTest, ResultsStayUntilTheyAreRecorded) {
   for (const int iteration : {4, 5, 6}) Done(iteration);
   EXPECT_EQ(Results(), (std::vector{4, 5, 6}));

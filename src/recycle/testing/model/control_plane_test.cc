@@ -3,8 +3,10 @@
 // moment, workers that freeze and wake, links that break with what is on them, control streams that
 // are cut, lose what is on its way and repeat what nobody acknowledged, coordinators that die with
 // all they know but the stored record and the results on disk, or that miss seconds by the clock.
-// Checked as it goes: what nobody may ever see; at the end: the job is done with the parameters of
-// a run without failures, or a stage has lost all its workers.
+// Places that died may come back: their agents start them anew, they copy the state of a donor,
+// which may die, or the link break, and are admitted. Checked as it goes: what nobody may ever see;
+// at the end: the job is done with the parameters of a run without failures, or a stage has lost
+// all its workers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,6 +38,9 @@ struct World {
   int coordinator_deaths = 0;
   int partitions = 0;  // of a worker from the coordinator
   int clock_jumps = 0;
+  bool respawn = false;       // agents start their dead workers anew
+  bool harm_returns = false;  // donors and coordinators die while somebody is taken back
+  int action_ms = 40;         // at most
   BrokenRules rules = {};
 };
 
@@ -50,6 +55,8 @@ class Simulation {
     }
   }
 
+  int num_rejoined() const { return num_rejoined_; }
+
   // Plays the job; the first thing that went wrong, or "".
   std::string Run() {
     Step(TimePassed{});
@@ -58,7 +65,7 @@ class Simulation {
         w.joined = true;
         w.term = term_;
         w.connected = true;
-        Say(w, Hello{w.id, 1, Generation(0), 0});
+        Say(w, Hello{w.id, w.life, Generation(0), 0});
         Beat(w);
       });
     }
@@ -86,8 +93,15 @@ class Simulation {
   }
 
  private:
+  // The joiner's side of a copy.
+  struct Copy {
+    std::int64_t transfer = 0;
+    WorkerId donor;
+    std::optional<RecoveryModel::State> state;  // has arrived: the donor stood still
+  };
   struct Worker {
     WorkerId id;
+    int life = 1;  // counts its processes: what is meant for an old one does not reach the new one
     bool alive = true;
     bool joined = false;
     bool frozen = false;
@@ -103,6 +117,12 @@ class Simulation {
     TimePoint down_until;
     std::vector<std::function<void(Worker&)>> when_awake;
     std::map<int, std::set<Action>> completed;  // by iteration, regenerations apart
+    std::optional<Generation> awaits_state_in;  // as a joiner
+    bool is_member = false;                     // it has told a ledger
+    bool joins = false;                         // its state is still to be taken over
+    std::optional<Copy> copy;
+    std::map<std::int64_t, WorkerId> gives;  // as a donor: the joiner, by transfer
+    std::optional<int> compare_at;           // version
   };
 
   void Expect(bool holds, const std::string& what) {
@@ -146,9 +166,9 @@ class Simulation {
   }
   // What a worker does: not at all once dead, later while frozen.
   void OnWorker(WorkerId id, Duration delay, std::function<void(Worker&)> act) {
-    After(delay, [this, id, act = std::move(act)] {
+    After(delay, [this, id, life = workers_.at(id).life, act = std::move(act)] {
       Worker& worker = workers_.at(id);
-      if (!worker.alive) return;
+      if (!worker.alive || worker.life != life) return;
       if (worker.frozen) {
         worker.when_awake.push_back(act);
       } else {
@@ -194,42 +214,135 @@ class Simulation {
   // It stops, and answers, when the running action is over.
   void Hear(Worker& worker, const Prepare& prepare) {
     worker.prepared = prepare.generation;
-    OnWorker(worker.id, Random(30), [this, g = prepare.generation](Worker& w) {
-      if (w.prepared != g) return;
-      const int number = world_.job.Number(w.id);
-      model_.Prepare(number, g);
-      Say(w, model_.MakeLedger(number));
+    OnWorker(worker.id, Random(30), [this, prepare](Worker& w) {
+      if (w.prepared != prepare.generation) return;
+      if (w.joins) {
+        w.awaits_state_in = w.prepared;
+        TakeOver(w);
+      } else {
+        GiveState(w, prepare.members);
+        Promise(w);
+      }
     });
+  }
+  void Promise(Worker& worker) {
+    const int number = world_.job.Number(worker.id);
+    worker.is_member = true;
+    model_.Prepare(number, worker.prepared);
+    Say(worker, model_.MakeLedger(number));
   }
   void Hear(Worker& worker, const Resume& resume) {
     if (resume.generation != worker.prepared) return;
     model_.Resume(world_.job.Number(worker.id), resume);
     worker.told_end = false;
+    if (resume.compare_state) worker.compare_at = resume.next_iteration + 1;
     Say(worker, Resumed{resume.generation});
     CarryMessages();
     WakeAll();
   }
   void Hear(Worker& worker, const Ask& ask) { Say(worker, StillHere{ask.nonce}); }
   void Hear(Worker& worker, const Fence& /*fence*/) {
-    Expect(lost_.contains(worker.id), "fenced though it is a member: " + ToString(worker.id));
+    Expect(lost_.contains(worker.id) || !worker.is_member,
+           "fenced though it is a member: " + ToString(worker.id));
     End(worker);
+    if (world_.respawn) Reap(worker.id);
   }
   void Hear(Worker& /*worker*/, const StopRequest& /*request*/) {}
   void Hear(Worker& worker, const Leave& /*leave*/) { worker.alive = false; }
-  // Nobody comes back here: the transcripts of the coordinator have that.
-  void Hear(Worker& worker, const Transfer& /*transfer*/) { ExpectNoReturn(worker); }
-  void Hear(Worker& worker, const EndTransfer& /*end*/) { ExpectNoReturn(worker); }
-  void Hear(Worker& worker, const Drain& /*drain*/) { ExpectNoReturn(worker); }
   void Hear(Worker& /*worker*/, const Recorded& /*recorded*/) {}  // kept has heard it
-  // Nor does anybody keep snapshots.
-  void Hear(Worker& worker, const SnapshotCounts& /*counts*/) { ExpectNoReturn(worker); }
-  void ExpectNoReturn(const Worker& worker) {
-    Expect(false, "a copy or a leave for " + ToString(worker.id));
+  // Nobody is asked to leave or keeps snapshots here: the transcripts of the coordinator have that.
+  void Hear(Worker& worker, const Drain& /*drain*/) { ExpectNever(worker); }
+  void Hear(Worker& worker, const SnapshotCounts& /*counts*/) { ExpectNever(worker); }
+  void ExpectNever(const Worker& worker) {
+    Expect(false, "a leave or a snapshot for " + ToString(worker.id));
   }
 
   void End(Worker& worker) {
     worker.alive = false;
+    worker.gives.clear();
     model_.Kill(world_.job.Number(worker.id));
+  }
+
+  // --- coming back
+  // Its agent finds it dead, and starts another process if it is to.
+  void Reap(WorkerId id) {
+    After(milliseconds(30) + Random(120), [this, id, life = workers_.at(id).life] {
+      AgentSays(FromAgent{.message = ExecutorExited{.worker = id, .pid = life, .wait_status = 9}});
+      if (world_.respawn) After(Random(400), [this, id] { StartAgain(id); });
+    });
+  }
+  void StartAgain(WorkerId id) {
+    Worker& worker = workers_.at(id);
+    if (end_) return;
+    Worker anew;
+    anew.id = id;
+    anew.life = worker.life + 1;
+    anew.joined = true;
+    anew.term = worker.term;
+    anew.cut_off = worker.cut_off;
+    anew.stream = worker.stream + 1;
+    anew.up_until = anew.down_until = now_;
+    anew.completed = std::move(worker.completed);  // its share may not be told yet
+    anew.kept.OnSend(Hello{id, anew.life, Generation(0), 0});
+    worker = std::move(anew);
+    const int number = world_.job.Number(id);
+    model_.Restart(number);
+    std::erase_if(links_, [number](const auto& link) {
+      return link.first.first == number || link.first.second == number;
+    });
+    OnWorker(id, Random(100), [this](Worker& w) {
+      Reconnect(w);
+      Beat(w);
+    });
+  }
+  void Hear(Worker& worker, const Transfer& transfer) {
+    const bool opens = transfer.donor_end.empty();
+    if (opens && transfer.joiner == worker.id) {
+      worker.joins = true;
+      worker.copy = {.transfer = transfer.transfer, .donor = transfer.donor, .state = std::nullopt};
+    } else if (opens) {
+      worker.gives[transfer.transfer] = transfer.joiner;
+    } else if (worker.copy && worker.copy->transfer == transfer.transfer && !Chance(0.1)) {
+      return CopyState(worker);
+    }
+    if (opens) Say(worker, TransferOpened{transfer.transfer, ToString(worker.id)});
+  }
+  // In the background. It may break, and may never end.
+  void CopyState(Worker& worker) {
+    OnWorker(worker.id, Random(300), [this, transfer = worker.copy->transfer](Worker& w) {
+      if (!w.copy || w.copy->transfer != transfer) return;
+      if (!workers_.at(w.copy->donor).gives.contains(transfer) || Chance(0.2)) {
+        Say(w, TransferBroken{transfer, "reset"});
+      } else {
+        Say(w, CaughtUp{transfer, 0, 1000, 1000});
+      }
+    });
+  }
+  // A donor that stands still gives the rest to those who are members now.
+  void GiveState(Worker& donor, const std::vector<WorkerId>& members) {
+    const RecoveryModel::State state = model_.StateOf(world_.job.Number(donor.id));
+    for (const auto& [transfer, joiner] : donor.gives) {
+      if (std::count(members.begin(), members.end(), joiner) == 0) continue;
+      OnWorker(joiner, Random(20), [this, transfer = transfer, state](Worker& w) {
+        if (!w.copy || w.copy->transfer != transfer) return;
+        w.copy->state = state;
+        TakeOver(w);
+      });
+    }
+  }
+  // Once it has heard of the generation, and the state is here: it is a worker like any other.
+  void TakeOver(Worker& worker) {
+    if (worker.awaits_state_in != worker.prepared || !worker.copy || !worker.copy->state) return;
+    model_.TakeOver(world_.job.Number(worker.id), *worker.copy->state);
+    worker.copy.reset();
+    worker.joins = false;
+    worker.completed.clear();
+    Promise(worker);
+  }
+  void Hear(Worker& worker, const EndTransfer& end) {
+    worker.gives.erase(end.transfer);
+    if (!worker.copy || worker.copy->transfer != end.transfer) return;
+    worker.copy.reset();
   }
 
   // Whoever can do something starts it.
@@ -245,7 +358,7 @@ class Simulation {
       }
       if (!model_.CanAct(number)) continue;
       worker.busy = true;
-      OnWorker(id, Random(40), [this, number](Worker& w) {
+      OnWorker(id, Random(world_.action_ms), [this, number](Worker& w) {
         w.busy = false;
         if (model_.CanAct(number)) Act(w, number);
         WakeAll();
@@ -264,21 +377,27 @@ class Simulation {
       done.iteration = version;
       Say(worker, std::move(done));
     }
+    if (worker.compare_at && model_.version(number) == *worker.compare_at) {
+      Say(worker, StateHash{*worker.compare_at, model_.params(number)});
+      worker.compare_at.reset();
+    }
     CarryMessages();
   }
 
   void CarryMessages() {
     for (const RecoveryModel::Message& message : model_.TakeSent()) {
-      After(Random(20), [this, message] {
+      After(Random(20), [this, message, from = LifeOf(message.from), to = LifeOf(message.to)] {
         // What the dead have sent may have arrived; what was on a broken link has not.
-        const bool sender_lives = model_.IsAlive(message.from);
-        if (!sender_lives && Chance(0.5)) return;
+        const bool sender_lives = model_.IsAlive(message.from) && LifeOf(message.from) == from;
+        if (LifeOf(message.to) != to || (!sender_lives && Chance(0.5))) return;
         if (IsCut(message)) return;
         model_.Deliver(message);
         WakeAll();
       });
     }
   }
+
+  int LifeOf(int number) const { return workers_.at(world_.job.Worker(number)).life; }
 
   // A link that broke carries nothing until a generation makes it anew.
   bool IsCut(const RecoveryModel::Message& message) const {
@@ -299,9 +418,7 @@ class Simulation {
       if (std::abs(peer.stage.value() - id.stage.value()) == 1 && Chance(0.7)) Accuse(peer, id);
     }
     if (worker.joined && Chance(0.2)) return;  // its agent tells nobody
-    After(milliseconds(30) + Random(120), [this, id] {
-      AgentSays(FromAgent{.message = ExecutorExited{.worker = id, .pid = 1, .wait_status = 9}});
-    });
+    Reap(id);
   }
   void KillCoordinator() {
     if (!coordinator_ || end_) return;
@@ -320,12 +437,7 @@ class Simulation {
                      .iterations_done = announced_,
                      .last_loss = std::nullopt};
     }
-    newest_ = durable_.value_or(GenerationRecord());
-    lost_.clear();
-    for (const auto& [id, worker] : workers_) {
-      const auto& members = newest_.members;
-      if (durable_ && std::count(members.begin(), members.end(), id) == 0) lost_.insert(id);
-    }
+    TakeRecord(durable_.value_or(GenerationRecord()));
     coordinator_.emplace(Options(), Maker(), OrderRemainder, std::vector<std::string>{"w"},
                          std::move(inheritance));
     Step(TimePassed{});
@@ -421,13 +533,27 @@ class Simulation {
       std::visit([this](const auto& e) { Carry(e); }, effect);
     }
   }
+  void HarmReturn() {
+    const WorkerId donor = newest_.returning.begin()->second;
+    if (Chance(0.3)) After(Random(300), [this, donor] { Kill(donor); });
+    if (Chance(0.3)) After(Random(100), [this] { KillCoordinator(); });
+  }
+  void TakeRecord(const GenerationRecord& record) {
+    newest_ = record;
+    lost_.clear();
+    if (record.generation == Generation(0)) return;  // there is none yet
+    for (const auto& [id, worker] : workers_) {
+      if (std::count(record.members.begin(), record.members.end(), id) == 0) lost_.insert(id);
+    }
+  }
   void Carry(const StoreRecord& store) {
     Expect(store.record.generation.value() == newest_.generation.value() + 1, "a gap in records");
-    newest_ = store.record;
-    for (const LostWorker& lost : newest_.lost) {
-      Expect(lost_.insert(lost.worker).second, "lost twice: " + ToString(lost.worker));
+    for (const LostWorker& lost : store.record.lost) {
+      Expect(!lost_.contains(lost.worker), "lost twice: " + ToString(lost.worker));
       Expect(harmed_.contains(lost.worker), "nothing was wrong with " + ToString(lost.worker));
     }
+    TakeRecord(store.record);
+    if (world_.harm_returns && !newest_.returning.empty()) HarmReturn();
     // A write that is on its way when its coordinator dies may arrive, until another one leads.
     After(milliseconds(1) + Random(20), [this, record = newest_, term = term_] {
       if (term != term_) return;
@@ -488,6 +614,9 @@ class Simulation {
       }
     }
   }
+  void Carry(const AnnounceRejoin& news) {
+    if (news.what == AnnounceRejoin::What::kRejoined) ++num_rejoined_;
+  }
   void Carry(const EndJob& end) {
     Expect(!end_.has_value(), "ended twice");
     end_ = end;
@@ -544,20 +673,27 @@ class Simulation {
   GenerationRecord newest_;
   Generation stored_;
   int announced_ = 0;
+  int num_rejoined_ = 0;
   std::optional<EndJob> end_;
   std::string problem_;
 };
 
-void RunMany(World world, std::uint64_t first_seed, int seeds) {
+// Returns how many workers came back.
+int RunMany(World world, std::uint64_t first_seed, int seeds) {
+  int rejoined = 0;
   for (const bool staggered : {false, true}) {
     world.job.staggered = staggered;
     for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(seeds);
          ++seed) {
       world.job.seed = seed;
-      ASSERT_EQ(Simulation(world, seed).Run(), "")
-          << "seed " << seed << (staggered ? ", staggered" : ", synchronous");
+      Simulation simulation(world, seed);
+      const std::string problem = simulation.Run();
+      EXPECT_EQ(problem, "") << "seed " << seed << (staggered ? ", staggered" : ", synchronous");
+      if (!problem.empty()) return rejoined;
+      rejoined += simulation.num_rejoined();
     }
   }
+  return rejoined;
 }
 
 ModelJob Job(int data, int pipeline, int micro_batches) {
@@ -601,6 +737,25 @@ TEST(ControlPlane, TiedStagesAreOneUnit) {
   World world{.job = Job(3, 3, 1), .kills = 4};
   world.job.tied = true;
   RunMany(world, 6000, 500);
+}
+
+TEST(ControlPlane, WorkersComeBack) {
+  World world{.job = Job(2, 2, 2), .kills = 3, .respawn = true, .action_ms = 150};
+  EXPECT_GT(RunMany(world, 40000, 600), 600);
+  world.job = Job(3, 2, 2);
+  world.kills = 5;
+  world.freezes = 1;
+  EXPECT_GT(RunMany(world, 41000, 600), 1200);
+  world.link_faults = 1;
+  world.coordinator_deaths = 2;
+  world.partitions = 1;
+  EXPECT_GT(RunMany(world, 42000, 1000), 1500);
+}
+
+TEST(ControlPlane, ReturnsAreHarmedWhereItHurts) {
+  World world{.job = Job(4, 2, 2), .kills = 2, .respawn = true, .harm_returns = true};
+  world.action_ms = 150;
+  EXPECT_GT(RunMany(world, 43000, 1000), 1000);
 }
 
 TEST(ControlPlane, EverythingAtOnce) {

@@ -291,7 +291,9 @@ void RecoveryModel::Close(int w, int first_kept) {
       const Iteration& theirs = KeptOf(At(other), t);
       const bool holds = At(other).version > t || (theirs.holds[kStagePart] &&
                                                    (theirs.holds[kTiedPart] || !InTiedUnit(other)));
-      const bool is_member = At(other).alive && (members_ & Bit(other)) != 0;
+      // Who joined at that version came after F of the next one, and is handed what it lacks.
+      const bool is_member = At(other).alive && At(other).promised > 0 &&
+                             At(other).joined_at != t && (members_ & Bit(other)) != 0;
       if (InRounds(w) && is_member && !holds) {
         Violate(fmt::format("worker {} closes iteration {}, but {} lacks its gradient",
                             ToString(job_.Worker(w)), t, ToString(job_.Worker(other))));

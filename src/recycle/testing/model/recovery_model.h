@@ -52,6 +52,7 @@ class RecoveryModel {
   int num_workers() const { return static_cast<int>(workers_.size()); }
   bool IsAlive(int worker) const { return At(worker).alive; }
   int version(int worker) const { return At(worker).version; }
+  std::uint64_t params(int worker) const { return At(worker).params; }
   bool HasFinished(int worker) const;
   // The newest generation it has been prepared for; the one it runs.
   Generation promised(int worker) const { return Generation(At(worker).promised); }
@@ -70,6 +71,16 @@ class RecoveryModel {
   void Deliver(const Message& message);
 
   void Kill(int worker);
+  // A new process has the place: it begins as all did, at version 0.
+  void Restart(int worker);
+  // What a donor that stands still gives: its state at its newest step that is final.
+  struct State {
+    int version = 0;
+    std::uint64_t params = 0;
+  };
+  State StateOf(int worker) const;
+  // A joiner goes on from there; between Restart and its first Resume.
+  void TakeOver(int worker, const State& state);
   // The worker stops, and promises; its ledger follows.
   void Prepare(int worker, Generation generation);
   Ledger MakeLedger(int worker) const;
@@ -142,6 +153,7 @@ class RecoveryModel {
     std::int64_t running = 0;
     int version = 0;
     int first_kept = 0;  // older iterations are closed
+    int joined_at = -1;  // version; -1: it did not
     std::uint64_t params = 0;
     std::array<Iteration, kMaxIterations> iterations;
     std::shared_ptr<const std::vector<Item>> queue;

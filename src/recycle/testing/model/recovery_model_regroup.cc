@@ -1,4 +1,4 @@
-// RecoveryModel from one generation to the next: death, promise, ledger, Resume.
+// RecoveryModel from one generation to the next: death, return, promise, ledger, Resume.
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +12,24 @@ namespace recycle {
 void RecoveryModel::Kill(int worker) {
   At(worker) = Worker();
   At(worker).alive = false;
+}
+
+void RecoveryModel::Restart(int worker) {
+  At(worker) = Worker();
+  At(worker).params = expected_->params[0][Index(StageOf(worker))];
+}
+
+RecoveryModel::State RecoveryModel::StateOf(int w) const {
+  const Worker& worker = At(w);
+  const int last = worker.version - 1;
+  if (last >= 0 && KeptOf(worker, last).has_undo) return {last, KeptOf(worker, last).undo};
+  return {worker.version, worker.params};
+}
+
+void RecoveryModel::TakeOver(int w, const State& state) {
+  Worker& worker = At(w);
+  worker.version = worker.first_kept = worker.joined_at = state.version;
+  worker.params = state.params;
 }
 
 void RecoveryModel::Prepare(int w, Generation generation) {
