@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -62,10 +63,12 @@ void ExpectSameBits(const ClusterResult& staggered, const ClusterResult& synchro
   }
 }
 
-// By the traces: has some stage begun the iteration before another had reduced the one before?
+// By the traces: has some stage begun the iteration before another had reduced the one before? A
+// stage has reduced once one of its workers has: the others hold the sum too by then, though their
+// actions may end later.
 bool SomebodyWentAhead(const TestFolder& folder, const SmallJob& job, int iteration) {
   std::int64_t first_begin = std::numeric_limits<std::int64_t>::max();
-  std::int64_t last_reduced = 0;
+  std::map<StageId, std::int64_t> reduced;
   for (const WorkerId worker : LiveWorkers({.data = job.data, .pipeline = job.pipeline}, {})) {
     std::ifstream file(fmt::format("{}/trace-{}-{}.jsonl", folder.path(), worker.pipeline.value(),
                                    worker.stage.value()));
@@ -77,11 +80,13 @@ bool SomebodyWentAhead(const TestFolder& folder, const SmallJob& job, int iterat
         first_begin = std::min(first_begin, end);
       }
       if (json.at("it") == iteration - 1 && action.kind == ActionKind::kReduceGrad) {
-        last_reduced = std::max(last_reduced, end);
+        std::int64_t& first = reduced.try_emplace(worker.stage, end).first->second;
+        first = std::min(first, end);
       }
     }
   }
-  return first_begin < last_reduced;
+  return std::any_of(reduced.begin(), reduced.end(),
+                     [&](const auto& stage) { return first_begin < stage.second; });
 }
 
 TEST(Staggered, ResultsAreThoseOfOneProcess) {
