@@ -35,6 +35,8 @@ std::set<WorkerId> LostWorkers(const Job& job);
 
 // GoogleTest expectations. The unharmed run of the same options is made once per test binary.
 void ExpectUnharmedResults(const Job& job, const JobOptions& options, int lost_workers);
+// The same of a job in which workers come back.
+void ExpectUnharmedNumbers(const Job& job, const JobOptions& options);
 
 }  // namespace recycle::testing
 

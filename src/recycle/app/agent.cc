@@ -18,6 +18,7 @@
 #include "recycle/app/commands.h"
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/fault_ledger.h"
+#include "recycle/app/job_security.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/respawn.h"
 #include "recycle/app/run_folder.h"
@@ -30,6 +31,9 @@ namespace {
 
 // How often the agent looks whether another coordinator leads.
 constexpr std::int64_t kLookIntervalMs = 200;
+// An agent that has no coordinator for so long takes the job for dead. No launcher need be there
+// to end it.
+constexpr std::chrono::minutes kAgentPatience{10};
 
 struct SpawnerLines {
   int commands = -1;  // to the spawner
@@ -53,6 +57,9 @@ StatusOr<SpawnerLines> StartSpawner(const AgentArguments& arguments, const RunFo
                 std::to_string(commands[0]),
                 "--report-fd",
                 std::to_string(reports[1])};
+  if (!arguments.listen.empty()) {
+    child.argv.insert(child.argv.end(), {"--listen", arguments.listen});
+  }
   child.inherited = {commands[0], reports[1]};
   child.environment = OneThreadEnvironment();
   child.output_file = folder.Log(fmt::format("spawner-{}", arguments.agent));
@@ -68,7 +75,7 @@ void Command(const SpawnerLines& spawner, std::string_view word, WorkerId worker
   WriteAll(spawner.commands, fmt::format("{} {}\n", word, ToString(worker)));
 }
 
-// Between the spawner and the coordinator, until the spawner is gone.
+// Between the spawner and the coordinator, until the job is over or the spawner gone.
 class AgentLoop {
  public:
   AgentLoop(const SpawnerLines& spawner, AgentLink& coordinator, std::optional<Duration> respawn,
@@ -78,7 +85,8 @@ class AgentLoop {
         respawns_(respawn),
         faults_(std::move(faults)) {}
 
-  void Run();
+  // OK: the job is over. kUnavailable: no coordinator for too long. kInternal: the spawner ended.
+  Status Run();
 
  private:
   int TimeoutMs() const;
@@ -146,11 +154,16 @@ int AgentLoop::TimeoutMs() const {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLookIntervalMs));
 }
 
-void AgentLoop::Run() {
+Status AgentLoop::Run() {
   LineSplitter lines;
   char buffer[4096];
   for (;;) {
     coordinator_.FollowLeader();
+    if (coordinator_.is_job_over()) return OkStatus();
+    if (coordinator_.alone_for() > kAgentPatience) {
+      return absl::UnavailableError(
+          fmt::format("no coordinator for {} minutes", kAgentPatience.count()));
+    }
     for (const WorkerId worker : respawns_.TakeDue(SystemClock().Now())) {
       Command(spawner_, "start", worker);
     }
@@ -158,7 +171,7 @@ void AgentLoop::Run() {
     if (poll(ready, 1, TimeoutMs()) <= 0) continue;
     const ssize_t count = read(spawner_.reports, buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;
+    if (count <= 0) return absl::InternalError("the spawner ended");
     lines.Feed({buffer, static_cast<std::size_t>(count)},
                [this](const std::string& line) { OnReport(line); });
   }
@@ -170,11 +183,24 @@ std::optional<Duration> RespawnDelay(const JobConfig& config) {
       std::chrono::duration<double>(*config.resilience.respawn_s));
 }
 
+Status CheckAgentArguments(const AgentArguments& arguments, const JobConfig& config) {
+  const int last = config.launch.agents - 1;
+  if (arguments.agent > last) {
+    return absl::InvalidArgumentError(fmt::format(
+        "there is no agent {}; launch.agents is {}, so that the nearest valid choice is "
+        "{}",
+        arguments.agent, config.launch.agents, last));
+  }
+  if (arguments.listen.empty()) return OkStatus();
+  return CheckListenHere(config, "--listen", arguments.listen);
+}
+
 Status ServeAgent(const AgentArguments& arguments) {
   RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
   InitLog(fmt::format("agent {}", arguments.agent),
           folder.Log(fmt::format("agent-{}", arguments.agent)));
   RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
+  RC_RETURN_IF_ERROR(CheckAgentArguments(arguments, config));
   // The spawner first: this process has one thread until gRPC is touched.
   RC_ASSIGN_OR_RETURN(const SpawnerLines spawner, StartSpawner(arguments, folder));
   for (const WorkerId worker : WorkersOfAgent(config, arguments.agent)) {
@@ -184,7 +210,8 @@ Status ServeAgent(const AgentArguments& arguments) {
       folder, config, AgentHello{.agent = arguments.agent, .pid = getpid()},
       [&](const StartExecutor& command) { Command(spawner, "restart", command.worker); });
   FaultLedger faults(config.inject, folder, config.launch.agents);
-  AgentLoop(spawner, coordinator, RespawnDelay(config), std::move(faults)).Run();
+  const Status end = AgentLoop(spawner, coordinator, RespawnDelay(config), std::move(faults)).Run();
+  if (end.code() != StatusCode::kInternal) return end;
   return absl::UnavailableError(
       fmt::format("the spawner of agent {} ended; its log is {}", arguments.agent,
                   folder.Log(fmt::format("spawner-{}", arguments.agent))));
@@ -206,7 +233,7 @@ std::vector<WorkerId> WorkersOfAgent(const JobConfig& config, int agent) {
 
 int RunAgent(const AgentArguments& arguments) {
   const Status status = ServeAgent(arguments);
-  LogError("{}", std::string(status.message()));
+  if (!status.ok()) LogError("{}", std::string(status.message()));
   return ReportError(status);
 }
 

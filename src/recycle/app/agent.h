@@ -3,7 +3,8 @@
 // says, which is the proof of a death that the coordinator needs no second opinion for. With
 // resilience.respawn it starts the dead anew (respawn.h).
 //
-// When the agent ends, the kernel ends its spawner and its executors.
+// It ends when the job is over: when the leader's address, which it has seen, is gone from the run
+// folder, or nobody has led for ten minutes. Then the kernel ends its spawner and its executors.
 #ifndef RECYCLE_APP_AGENT_H_
 #define RECYCLE_APP_AGENT_H_
 

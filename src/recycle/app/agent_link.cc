@@ -1,6 +1,8 @@
 #include "recycle/app/agent_link.h"
 
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "recycle/app/job_security.h"
@@ -23,6 +25,7 @@ AgentLink::AgentLink(const RunFolder& folder, const JobConfig& config, const Age
       config_(config),
       hello_(hello),
       on_start_(std::move(on_start)),
+      alone_since_(SystemClock().Now()),
       thread_([this] { Loop(); }) {}
 
 AgentLink::~AgentLink() {
@@ -45,9 +48,20 @@ void AgentLink::Send(const AgentMessage& message) {
 
 void AgentLink::FollowLeader() {
   const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
-  if (!leader.ok()) return;
   const std::lock_guard lock(mutex_);
-  if (client_ != nullptr && leader->term > term_) client_->Cancel();
+  std::error_code unknown;  // a file system that does not answer says nothing of the job
+  is_job_over_ = term_ > 0 && !std::filesystem::exists(folder_.Address(), unknown) && !unknown;
+  if (client_ != nullptr && leader.ok() && leader->term > term_) client_->Cancel();
+}
+
+bool AgentLink::is_job_over() const {
+  const std::lock_guard lock(mutex_);
+  return is_job_over_;
+}
+
+Duration AgentLink::alone_for() const {
+  const std::lock_guard lock(mutex_);
+  return client_ != nullptr ? Duration::zero() : SystemClock().Now() - alone_since_;
 }
 
 void AgentLink::Loop() {
@@ -58,6 +72,7 @@ void AgentLink::Loop() {
     const Status end = client.ok() ? (*client)->Serve(on_start_) : client.status();
     lock.lock();
     std::shared_ptr<AgentClient> ended = std::exchange(client_, nullptr);
+    if (ended != nullptr) alone_since_ = SystemClock().Now();
     lock.unlock();
     client = end;
     ended.reset();  // takes a moment

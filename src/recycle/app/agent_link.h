@@ -19,6 +19,7 @@
 
 #include "recycle/app/job_config.h"
 #include "recycle/app/run_folder.h"
+#include "recycle/base/clock.h"
 #include "recycle/protocol/messages.h"
 #include "recycle/rpc/agent_client.h"
 
@@ -36,8 +37,14 @@ class AgentLink {
   // Never blocks on the network.
   void Send(const AgentMessage& message);
 
-  // Gives up the stream to a coordinator from which another one has taken over.
+  // Looks who leads, and gives up the stream to a coordinator from which another one has taken
+  // over.
   void FollowLeader();
+
+  // By the last look: is the leader's address gone, which was there?
+  bool is_job_over() const;
+  // How long it has had no stream; 0 with one.
+  Duration alone_for() const;
 
  private:
   void Loop();
@@ -49,8 +56,10 @@ class AgentLink {
   const JobConfig config_;
   const AgentHello hello_;
   const std::function<void(const StartExecutor&)> on_start_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable closing_;
+  bool is_job_over_ = false;
+  TimePoint alone_since_;
   std::shared_ptr<AgentClient> client_;
   std::int64_t term_ = 0;
   std::vector<AgentMessage> said_;  // few: deaths

@@ -144,9 +144,32 @@ void AddPlaceOptions(CLI::App& command, PlaceArguments& arguments) {
       ->required();
 }
 
+// Of commands whose workers may run on another machine than the coordinator.
+void AddListenOption(CLI::App& command, std::string& listen) {
+  command
+      .add_option("--listen", listen,
+                  "The address of this machine that other workers reach it by (launch.listen)")
+      ->type_name("ADDRESS");
+}
+
+void AddAgent(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
+  CLI::App* agent = app.add_subcommand("agent", "Run one agent's workers of a job on this machine");
+  agent->add_option("run-dir", call.agent.run_dir, "Folder of the run")
+      ->type_name("DIR")
+      ->required();
+  agent->add_option("agent", call.agent.agent, "Its number, from 0 to launch.agents - 1")
+      ->type_name("N")
+      ->required()
+      ->check(CLI::NonNegativeNumber);
+  AddListenOption(*agent, call.agent.listen);
+  agent->footer(kAgentFooter);
+  agent->callback([&call, &handlers] { call.code = handlers.agent(call.agent); });
+}
+
 void AddMembership(CLI::App& app, const CommandHandlers& handlers, Invocation& call) {
   CLI::App* join = app.add_subcommand("join", "Take a dead worker's place in a running job");
   AddPlaceOptions(*join, call.join);
+  AddListenOption(*join, call.join.listen);
   join->footer(kJoinFooter);
   join->callback([&call, &handlers] { call.code = handlers.join(call.join); });
 
@@ -267,11 +290,6 @@ void AddProcesses(CLI::App& app, const CommandHandlers& handlers, Invocation& ca
   coordinator->add_option("--launch", call.coordinator.launch);
   coordinator->callback([&call, &handlers] { call.code = handlers.coordinator(call.coordinator); });
 
-  CLI::App* agent = app.add_subcommand("agent", "The agent of one host")->group("");
-  agent->add_option("--run-dir", call.agent.run_dir)->required();
-  agent->add_option("--agent", call.agent.agent)->required();
-  agent->callback([&call, &handlers] { call.code = handlers.agent(call.agent); });
-
   CLI::App* executor =
       app.add_subcommand("executor", "One executor: recycle-executor run with these arguments")
           ->group("")
@@ -391,6 +409,7 @@ int RunCommandLine(const std::vector<std::string>& arguments, const CommandHandl
   AddSimulate(app, call, out, err);
   AddCheck(app, call, out, err);
   AddStatus(app, handlers, call);
+  AddAgent(app, handlers, call);
   AddMembership(app, handlers, call);
   AddChaos(app, handlers, call);
   AddConfig(app, call, out, err);

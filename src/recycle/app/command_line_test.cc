@@ -113,7 +113,7 @@ TEST_F(CommandLineTest, StatusAsksARunFolderOrAnAddress) {
 
 TEST_F(CommandLineTest, ProcessesAreReachedButNotShown) {
   EXPECT_EQ(Run({"coordinator", "--run-dir", "r", "--report-fd", "7"}).code, 7);
-  EXPECT_EQ(Run({"agent", "--run-dir", "r", "--agent", "3"}).code, 3);
+  EXPECT_EQ(Run({"agent", "r", "3"}).code, 3);
   EXPECT_EQ(Run({"executor", "--worker", "1:0", "--help"}).code, 15);
   EXPECT_EQ(executor_->arguments, (Words{"--worker", "1:0", "--help"}));
   EXPECT_THAT(Run({"--help"}).out, ::testing::Not(HasSubstr("coordinator's")));

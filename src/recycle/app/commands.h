@@ -38,21 +38,26 @@ struct StatusArguments {
 struct PlaceArguments {
   std::string run_dir;
   std::string worker;
+  std::string listen;  // join: a numeric address of this machine; empty: launch.listen
   bool operator==(const PlaceArguments&) const = default;
 };
 
-// The processes of a job. Only the launcher starts them; descriptors are inherited.
+// `recycle agent RUN_DIR N`: by the launcher, or on another host.
+struct AgentArguments {
+  std::string run_dir;
+  int agent = 0;
+  // Where its workers listen: a numeric address of this machine; empty: launch.listen.
+  std::string listen;
+  bool operator==(const AgentArguments&) const = default;
+};
+
+// Further processes of a job. Only the launcher starts them; descriptors are inherited.
 struct CoordinatorArguments {
   std::string run_dir;
   int report_fd = -1;   // events and metrics for the launcher, a JSON object a line
   std::string launch;   // names the start of the job that it belongs to; empty: the only one
   int resume_from = 0;  // iteration of the checkpoint that the job goes on from; 0: it begins
   bool operator==(const CoordinatorArguments&) const = default;
-};
-struct AgentArguments {
-  std::string run_dir;
-  int agent = 0;
-  bool operator==(const AgentArguments&) const = default;
 };
 // `recycle executor ...` becomes `recycle-executor run ...` with the arguments as they are.
 struct ExecutorArguments {

@@ -387,14 +387,16 @@ ConfigKey ListenKey() {
     return BadValue(path, Quoted(config.launch.listen), rule, "127.0.0.1");
   };
   const auto write = [](const JobConfig& config) { return Quoted(config.launch.listen); };
-  return {path,
-          rule,
-          "",
-          "Where coordinators and workers listen, and nowhere else; other than loopback it needs "
-          "security.token_file (docs/SECURITY.md).",
-          "",
-          read,
-          write};
+  return {
+      path,
+      rule,
+      "",
+      "Where coordinators and workers listen, and nowhere else (workers on other hosts: `--listen` "
+      "of `recycle agent` and `join`); other than loopback it needs security.token_file "
+      "(docs/SECURITY.md).",
+      "",
+      read,
+      write};
 }
 
 Keys SecurityKeys() {
@@ -440,6 +442,10 @@ Keys OtherSectionsKeys() {
                   "Agents, each standing for a host; pipelines are dealt to "
                   "them in turn."},
                  RC_FIELD(launch.agents), {1, kMostWorkersPerAxis}),
+      BooleanKey({"launch.start_agents", "",
+                  "`recycle train` starts the agents, all on its own machine; if not, `recycle "
+                  "agent` starts each on its host."},
+                 RC_FIELD(launch.start_agents)),
       IntegerKey({"launch.coordinators", "",
                   "Coordinators: one of them leads, the others take over when it is gone."},
                  RC_FIELD(launch.coordinators), {1, 9}),

@@ -149,6 +149,7 @@ CoordinatorProcess::CoordinatorProcess(const RunFolder& folder, const JobConfig&
 }
 
 CoordinatorProcess::~CoordinatorProcess() {
+  if (!end_) return;  // another one leads, or will
   const StatusOr<LeaderAddress> leader = ReadLeaderAddress(folder_);
   if (leader.ok() && leader->term == records_.term()) unlink(folder_.Address().c_str());
 }

@@ -1,7 +1,7 @@
 // recycle-executor: the one program that links libtorch.
 //
-//   recycle-executor spawn --run-dir DIR --agent N --command-fd N --report-fd N
-//   recycle-executor run --worker K:I --run-dir DIR [--agent N]
+//   recycle-executor spawn --run-dir DIR --agent N --command-fd N --report-fd N [--listen ADDRESS]
+//   recycle-executor run --worker K:I --run-dir DIR [--agent N] [--listen ADDRESS]
 //
 // `spawn` serves an agent (spawner.h); `run` is one executor by itself.
 #include <ATen/core/ivalue.h>
@@ -39,15 +39,16 @@ struct Arguments {
   std::string run_dir;
   std::string worker;
   int agent = 0;
+  std::string listen;
   SpawnerOptions spawner;
 };
 
 // Runs one executor to its end in this process. `config` is the run's.
 StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder, WorkerId worker,
-                           int agent, const ParentProcesses& parents) {
+                           const ExecutorHome& home) {
   RC_ASSIGN_OR_RETURN(const ExecutorOptions options,
-                      ExecutorOptionsOf(config, folder, worker, agent, parents));
-  const bool is_owned = agent >= 0;
+                      ExecutorOptionsOf(config, folder, worker, home));
+  const bool is_owned = home.agent >= 0;
   LastingControlLink link(folder, config,
                           is_owned ? std::nullopt : std::optional<Duration>(kLaterPatience));
   RC_RETURN_IF_ERROR(
@@ -56,12 +57,12 @@ StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder, Wor
 }
 
 // The same with its own log; the result is the process's exit code.
-int ExecuteAndReport(const JobConfig& config, const RunFolder& folder, WorkerId worker, int agent,
-                     const ParentProcesses& parents) {
+int ExecuteAndReport(const JobConfig& config, const RunFolder& folder, WorkerId worker,
+                     const ExecutorHome& home) {
   const std::string log = folder.ExecutorLog(worker);
   RedirectOutput(log);
   InitLog(fmt::format("executor {}", ToString(worker)), log);
-  const StatusOr<ExitCode> code = Execute(config, folder, worker, agent, parents);
+  const StatusOr<ExitCode> code = Execute(config, folder, worker, home);
   if (!code.ok()) {
     LogError("{}", std::string(code.status().message()));
     return static_cast<int>(ExitCodeOf(code.status()));
@@ -80,9 +81,13 @@ StatusOr<int> Spawn(const Arguments& arguments) {
   RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
   RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
   WarmUp();
-  const ParentProcesses parents{.agent = getppid(), .launcher = ParentOf(getppid())};
+  // An agent that was started by hand has no launcher, but a shell.
+  const ExecutorHome home{.agent = arguments.agent,
+                          .agent_pid = getppid(),
+                          .launcher_pid = config.launch.start_agents ? ParentOf(getppid()) : 0,
+                          .listen = arguments.listen};
   return RunSpawner(arguments.spawner, [&](WorkerId worker) {
-    return ExecuteAndReport(config, folder, worker, arguments.agent, parents);
+    return ExecuteAndReport(config, folder, worker, home);
   });
 }
 
@@ -96,7 +101,11 @@ StatusOr<int> RunOne(const Arguments& arguments) {
         fmt::format("--worker {}: the job has pipelines 0 to {} and stages 0 to {}",
                     arguments.worker, config.parallel.data - 1, config.parallel.pipeline - 1));
   }
-  return ExecuteAndReport(config, folder, worker, arguments.agent, {.agent = getppid()});
+  return ExecuteAndReport(config, folder, worker,
+                          {.agent = arguments.agent,
+                           .agent_pid = getppid(),
+                           .launcher_pid = 0,
+                           .listen = arguments.listen});
 }
 
 // Starts over with one thread per library, unless the environment says so already.
@@ -120,6 +129,8 @@ int Main(int argc, char** argv) {
   for (CLI::App* const command : {spawn, run}) {
     command->add_option("--run-dir", arguments.run_dir, "folder of the run")->required();
     command->add_option("--agent", arguments.agent, "number of the agent it belongs to");
+    command->add_option("--listen", arguments.listen,
+                        "numeric address of this machine; default: launch.listen");
   }
   spawn->add_option("--command-fd", arguments.spawner.command_fd)->required();
   spawn->add_option("--report-fd", arguments.spawner.report_fd)->required();

@@ -53,8 +53,7 @@ std::vector<std::pair<std::string, std::string>> OneThreadEnvironment() {
 }
 
 StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFolder& folder,
-                                            WorkerId worker, int agent,
-                                            const ParentProcesses& parents) {
+                                            WorkerId worker, const ExecutorHome& home) {
   RC_ASSIGN_OR_RETURN(const PreparedCorpus corpus, ReadCorpusFile(folder));
   RC_ASSIGN_OR_RETURN(std::vector<LayerRange> layers, LayersOf(config));
   ExecutorOptions options;
@@ -67,7 +66,7 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.seed = config.train.seed;
   options.model = ModelOptionsOf(config);
   options.layers = std::move(layers);
-  options.bind_address = config.launch.listen;
+  options.bind_address = home.listen.empty() ? config.launch.listen : home.listen;
   options.optimizer = {.lr = config.optimizer.lr,
                        .beta1 = config.optimizer.beta1,
                        .beta2 = config.optimizer.beta2,
@@ -90,9 +89,9 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   if (config.log.profile) options.profile_file = folder.ProfilePart(worker);
   options.faults = config.inject;
   options.fault_folder = folder.FaultFolder();
-  options.agent = agent;
-  options.agent_pid = parents.agent;
-  options.launcher_pid = parents.launcher;
+  options.agent = home.agent;
+  options.agent_pid = home.agent_pid;
+  options.launcher_pid = home.launcher_pid;
   return options;
 }
 

@@ -33,16 +33,17 @@ StatusOr<PreparedCorpus> ReadCorpusFile(const RunFolder& folder);
 // thread per core each, and spin.
 std::vector<std::pair<std::string, std::string>> OneThreadEnvironment();
 
-// The processes that an executor belongs to, for faults that hit them; 0: it has none.
-struct ParentProcesses {
-  int agent = 0;
-  int launcher = 0;
+// Whom an executor belongs to, and where it runs.
+struct ExecutorHome {
+  int agent = 0;         // below 0: nobody's
+  int agent_pid = 0;     // for faults that hit it; 0: none
+  int launcher_pid = 0;  // likewise
+  std::string listen;    // empty: launch.listen
 };
 
-// The options of `worker` in the run of `folder`, owned by `agent`.
+// The options of `worker` in the run of `folder`.
 StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFolder& folder,
-                                            WorkerId worker, int agent,
-                                            const ParentProcesses& parents);
+                                            WorkerId worker, const ExecutorHome& home);
 
 }  // namespace recycle
 

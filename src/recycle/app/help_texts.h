@@ -63,9 +63,23 @@ inline constexpr const char* kStatusFooter =
     "\n"
     "Exit code 2: the job's token is refused; 4: no job runs there.";
 
+inline constexpr const char* kAgentFooter =
+    "Example, for a job with launch.start_agents false and launch.agents 3, on the second host:\n"
+    "  recycle agent runs/NAME 1 --listen 192.0.2.11\n"
+    "\n"
+    "Agent N starts and watches the workers of pipelines N, N + launch.agents, ...; it ends when "
+    "the\n"
+    "job is over. The run folder, the program and the corpus have to be there under the same "
+    "names\n"
+    "as where `recycle train` runs. An address that other machines reach needs "
+    "security.token_file.\n"
+    "Exit code 0: the job is over; 2: there is no such folder, agent or address; 4: no "
+    "coordinator.";
+
 inline constexpr const char* kJoinFooter =
-    "Example:\n"
+    "Examples:\n"
     "  recycle join runs/NAME 1:1\n"
+    "  recycle join runs/NAME 1:1 --listen 192.0.2.11     from another machine\n"
     "\n"
     "This process becomes the worker and stays until the job is over. It copies the state from a\n"
     "live peer in the background and then takes part; nobody waits for it.\n"

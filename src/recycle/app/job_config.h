@@ -113,6 +113,7 @@ struct JobConfig {
 
   struct Launch {
     int agents = 1;
+    bool start_agents = true;  // false: `recycle agent` does, on their hosts
     int coordinators = 1;
     std::string listen = "127.0.0.1";  // a numeric address
     double grace_s = 30;

@@ -83,8 +83,8 @@ StatusOr<TlsTexts> ReadTls(const NamedFile& ca, const NamedFile& certificate, co
   return texts;
 }
 
-// Can this machine listen on launch.listen?
-Status CheckListen(const std::string& listen) {
+// Can this machine listen on the numeric address `listen`?
+Status CheckBind(std::string_view name, const std::string& listen) {
   const bool is_ipv6 = listen.find(':') != std::string::npos;
   sockaddr_in ipv4{};
   sockaddr_in6 ipv6{};
@@ -100,21 +100,25 @@ Status CheckListen(const std::string& listen) {
   if (probe >= 0) close(probe);
   if (bound) return OkStatus();
   return absl::InvalidArgumentError(fmt::format(
-      "launch.listen is {}, but it must be an address of this machine ({}); ip addr shows them; "
-      "the nearest valid choice is 127.0.0.1",
-      listen, std::strerror(error)));
+      "{} is {}, but it must be an address of this machine ({}); ip addr shows them; the nearest "
+      "valid choice is 127.0.0.1",
+      name, listen, std::strerror(error)));
+}
+
+// No listener that other machines can reach without a token.
+Status CheckToken(const JobConfig& config, std::string_view name, const std::string& listen) {
+  if (IsLoopback(listen) || !config.security.token_file.empty()) return OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{} is {}, which other machines may reach: it needs security.token_file, a file with a "
+      "secret, made by {}; the nearest valid choice without one is 127.0.0.1",
+      name, listen, TokenRecipe("token")));
 }
 
 }  // namespace
 
 Status CheckSecurityKeys(const JobConfig& config) {
   const JobConfig::Security& security = config.security;
-  if (!IsLoopback(config.launch.listen) && security.token_file.empty()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "launch.listen is {}, which other machines may reach: it needs security.token_file, a file "
-        "with a secret, made by {}; the nearest valid choice without one is 127.0.0.1",
-        config.launch.listen, TokenRecipe("token")));
-  }
+  RC_RETURN_IF_ERROR(CheckToken(config, "launch.listen", config.launch.listen));
   const bool has_ca = !security.ca_file.empty();
   if (has_ca && security.certificate_file.empty()) return NeedsToo("ca_file", "certificate_file");
   if (!security.certificate_file.empty() && security.key_file.empty()) {
@@ -150,8 +154,19 @@ StatusOr<std::optional<TlsTexts>> LoadEtcdTls(const JobConfig::Security& securit
   return std::optional<TlsTexts>(std::move(texts));
 }
 
+Status CheckListenHere(const JobConfig& config, std::string_view name, const std::string& listen) {
+  if (!CheckListenAddress(listen).ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is '{}', but it must be a numeric address of this machine; ip addr shows "
+                    "them; the nearest valid choice is 127.0.0.1",
+                    name, listen));
+  }
+  RC_RETURN_IF_ERROR(CheckToken(config, name, listen));
+  return CheckBind(name, listen);
+}
+
 Status CheckSecurity(const JobConfig& config) {
-  RC_RETURN_IF_ERROR(CheckListen(config.launch.listen));
+  RC_RETURN_IF_ERROR(CheckListenHere(config, "launch.listen", config.launch.listen));
   RC_RETURN_IF_ERROR(LoadSecurity(config).status());
   return LoadEtcdTls(config.security).status();
 }

@@ -13,6 +13,8 @@
 #define RECYCLE_APP_JOB_SECURITY_H_
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "recycle/app/job_config.h"
 #include "recycle/base/status.h"
@@ -29,6 +31,10 @@ StatusOr<RpcSecurity> LoadSecurity(const JobConfig& config);
 
 // The same for the store; absent for an etcd that is spoken to in the clear.
 StatusOr<std::optional<TlsTexts>> LoadEtcdTls(const JobConfig::Security& security);
+
+// May, and can, this machine's workers listen on `listen`, which `name` gives ("--listen")? A
+// numeric address of this machine; if others reach it the job needs a token.
+Status CheckListenHere(const JobConfig& config, std::string_view name, const std::string& listen);
 
 // All that would keep the processes of the job from listening and connecting: the files above, and
 // whether launch.listen is an address of this machine.

@@ -104,6 +104,17 @@ TEST_F(JobSecurity, AnAddressThatOthersReachNeedsAToken) {
   EXPECT_TRUE(absl::IsInvalidArgument(CheckSecurity(config_)));
 }
 
+TEST_F(JobSecurity, WorkersElsewhereListenByTheSameRules) {
+  const auto complaint = [this](const std::string& listen) {
+    return std::string(CheckListenHere(config_, "--listen", listen).message());
+  };
+  EXPECT_EQ(complaint("127.0.0.1"), "");
+  EXPECT_THAT(complaint("host-2"), HasSubstr("--listen is 'host-2', but it must be a numeric"));
+  EXPECT_THAT(complaint("192.0.2.1"), HasSubstr("it needs security.token_file"));
+  config_.security.token_file = Write("token", Base64Token());
+  EXPECT_THAT(complaint("192.0.2.1"), HasSubstr("it must be an address of this machine"));
+}
+
 TEST_F(JobSecurity, FilesThatBelongTogetherAreAllThere) {
   config_.security.ca_file = "/ca.pem";
   EXPECT_THAT(std::string(CheckSecurityKeys(config_).message()),

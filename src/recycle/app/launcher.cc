@@ -212,10 +212,15 @@ Status Launcher::StartCoordinator() {
 }
 
 Status Launcher::StartAgents() {
+  if (!config_.launch.start_agents) {
+    terminal_.Print(
+        fmt::format("agents 0 to {} are to be started on their hosts: recycle agent {} N",
+                    config_.launch.agents - 1, folder_.root()));
+    return OkStatus();
+  }
   for (int agent = 0; agent < config_.launch.agents; ++agent) {
     ChildOptions child;
-    child.argv = {ProgramFolder() + "/recycle", "agent", "--run-dir", folder_.root(), "--agent",
-                  std::to_string(agent)};
+    child.argv = {ProgramFolder() + "/recycle", "agent", folder_.root(), std::to_string(agent)};
     child.output_file = folder_.Log(fmt::format("agent-{}", agent));
     child.own_process_group = true;
     RC_ASSIGN_OR_RETURN(const pid_t pid, StartChild(child));
@@ -380,7 +385,7 @@ void Launcher::OnChildrenEnded() {
       // It never got as far as to have workers: nobody else would notice.
       start_failure_ = absl::NotFoundError(fmt::format(
           "{} cannot start; its log is {}", child->name, folder_.Log(LogName(child->name))));
-    } else if (!coordinator_status_) {
+    } else if (!coordinator_status_ && wait_status != 0) {  // with 0 the job is over
       terminal_.Print(fmt::format("{} (pid {}) ended: {}; its workers die with it", child->name,
                                   pid, DescribeWaitStatus(wait_status)));
     }
@@ -430,6 +435,7 @@ void Launcher::KillAll() {
     if (coordinator.socket >= 0) close(coordinator.socket);
   }
   coordinators_.clear();
+  unlink(folder_.Address().c_str());  // agents elsewhere see that the job is over
 }
 
 int Launcher::ExitCodeNow() const {

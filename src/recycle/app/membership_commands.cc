@@ -12,6 +12,7 @@
 
 #include "recycle/app/event_writer.h"
 #include "recycle/app/job_config.h"
+#include "recycle/app/job_security.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/run_folder.h"
 #include "recycle/app/status.h"
@@ -65,6 +66,10 @@ StatusOr<WorkerId> PlaceOf(const PlaceArguments& arguments) {
 Status MayJoin(const PlaceArguments& arguments) {
   RC_ASSIGN_OR_RETURN(const WorkerId worker, PlaceOf(arguments));
   RC_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(arguments.run_dir));
+  if (!arguments.listen.empty()) {
+    RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
+    RC_RETURN_IF_ERROR(CheckListenHere(config, "--listen", arguments.listen));
+  }
   RC_ASSIGN_OR_RETURN(const RunningJob job, Look(arguments.run_dir));
   if (IsLive(job, ToString(worker))) {
     return absl::InvalidArgumentError(fmt::format(
@@ -112,8 +117,12 @@ Status AskToDrain(const PlaceArguments& arguments) {
 int RunJoin(const PlaceArguments& arguments) {
   if (const Status may = MayJoin(arguments); !may.ok()) return ReportError(may);
   // No agent owns it: faults that hit agents are none of its business.
-  return RunExecutorProcess(ExecutorArguments{
-      {"--run-dir", arguments.run_dir, "--worker", arguments.worker, "--agent=-1"}});
+  ExecutorArguments executor{
+      {"--run-dir", arguments.run_dir, "--worker", arguments.worker, "--agent=-1"}};
+  if (!arguments.listen.empty()) {
+    executor.arguments.insert(executor.arguments.end(), {"--listen", arguments.listen});
+  }
+  return RunExecutorProcess(executor);
 }
 
 int RunDrain(const PlaceArguments& arguments) { return ReportError(AskToDrain(arguments)); }
