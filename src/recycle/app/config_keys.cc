@@ -366,16 +366,25 @@ Keys ResilienceKeys() {
   };
 }
 
-ConfigKey DeviceKey() {
-  const std::string path = "device.kind";
-  const Words words{{"cpu"}, {"cuda", "paced"}};
-  const auto read = [path, words](const YAML::Node& value, JobConfig& config) -> Status {
-    if (value.IsMap() && value["paced"]) return NotBuiltYet(path, "paced", "cpu");
-    RC_ASSIGN_OR_RETURN(config.device.kind, ReadWord(path, value, words));
-    return OkStatus();
+Keys DeviceKeys() {
+  return {
+      WordKey(
+          {"device.kind", "",
+           "What the executors compute on; paced: on this machine's CPUs, but every action lasts "
+           "as long as device.profile says, on a clock that only such actions move "
+           "(docs/simulator.md)."},
+          RC_FIELD(device.kind), {{"cpu", "paced"}, {"cuda"}}),
+      FileKey(
+          {"device.profile", "",
+           "Costs of the stages in ms, as `recycle profile` writes and `recycle plan --profile` "
+           "reads them: what the plans of a paced job are made for, and its actions take."},
+          RC_FIELD(device.profile), "a profile"),
+      RealKey(
+          {"device.time_scale", "",
+           "What a second of the profile takes here, in seconds: 0.01 runs a paced job a hundred "
+           "times as fast as its profile says."},
+          RC_FIELD(device.time_scale), {.least = 0, .most = 1000, .open_below = true}),
   };
-  const auto write = [](const JobConfig& config) { return config.device.kind; };
-  return {path, WordsRule(words), "", "What the executors compute on.", "", read, write};
 }
 
 ConfigKey ListenKey() {
@@ -431,13 +440,17 @@ Keys SecurityKeys() {
   };
 }
 
-Keys OtherSectionsKeys() {
+Keys CheckpointKeys() {
   return {
       IntegerKey({"checkpoint.every", "iterations",
                   "Save the state so often, and at the end; 0 is never."},
                  RC_FIELD(checkpoint.every), {0}),
       IntegerKey({"checkpoint.keep", "", "Checkpoints to keep."}, RC_FIELD(checkpoint.keep), {1}),
-      DeviceKey(),
+  };
+}
+
+Keys LaunchAndLogKeys() {
+  return {
       IntegerKey({"launch.agents", "",
                   "Agents, each standing for a host; pipelines are dealt to "
                   "them in turn."},
@@ -510,7 +523,9 @@ Keys MakeConfigKeys() {
   append(OptimizerKeys());
   append(ScheduleKeys());
   append(ResilienceKeys());
-  append(OtherSectionsKeys());
+  append(CheckpointKeys());
+  append(DeviceKeys());
+  append(LaunchAndLogKeys());
   append(SecurityKeys());
   keys.push_back(InjectKey());
   return keys;

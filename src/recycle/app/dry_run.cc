@@ -195,13 +195,17 @@ StatusOr<Plan> FirstPlan(const JobConfig& config) {
                         PlanRequestOf(config, {}, {}, WorkerMemoryBytes(config)));
     return MakePlan(request);
   }
-  RC_ASSIGN_OR_RETURN(const Plan plan, ReadPlanFile(config.schedule.plan));
+  RC_ASSIGN_OR_RETURN(Plan plan, ReadPlanFile(config.schedule.plan));
   RC_RETURN_IF_ERROR(CheckFits(plan, config, config.schedule.plan));
   const Status legal = Validate(plan);
   if (!legal.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(config.schedule.plan, " is not a legal plan: ", legal.message(),
                      "; `recycle check ", config.schedule.plan, "` shows all its errors"));
+  }
+  if (config.device.is_paced()) {
+    RC_RETURN_IF_ERROR(ApplyProfile(config, plan.costs));
+    plan.makespan = plan.period = plan.lower_bound = std::nullopt;  // of the file's own costs
   }
   return plan;
 }

@@ -27,6 +27,7 @@
 #include "recycle/app/spawner.h"
 #include "recycle/base/log.h"
 #include "recycle/executor/executor.h"
+#include "recycle/executor/pacer.h"
 
 namespace recycle {
 namespace {
@@ -48,6 +49,9 @@ StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder, Wor
                            const ExecutorHome& home) {
   RC_ASSIGN_OR_RETURN(const ExecutorOptions options,
                       ExecutorOptionsOf(config, folder, worker, home));
+  if (options.time_scale) {
+    PreparePacedProcess(worker.pipeline.value() * options.parallel.pipeline + worker.stage.value());
+  }
   const bool is_owned = home.agent >= 0;
   LastingControlLink link(folder, config,
                           is_owned ? std::nullopt : std::optional<Duration>(kLaterPatience));

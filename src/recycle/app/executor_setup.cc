@@ -86,6 +86,7 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.checkpoint_every = config.checkpoint.every;
   options.checkpoint_folder = folder.Checkpoints();
   if (config.log.trace) options.trace_file = folder.TracePart(worker);
+  if (config.device.is_paced()) options.time_scale = config.device.time_scale;
   if (config.log.profile) options.profile_file = folder.ProfilePart(worker);
   options.faults = config.inject;
   options.fault_folder = folder.FaultFolder();

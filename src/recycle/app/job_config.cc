@@ -158,9 +158,9 @@ void ResolvePaths(const std::string& folder, JobConfig& config) {
   }
   JobConfig::Security& security = config.security;
   for (std::string* const path :
-       {&config.schedule.plan, &security.token_file, &security.ca_file, &security.certificate_file,
-        &security.key_file, &security.etcd_ca_file, &security.etcd_certificate_file,
-        &security.etcd_key_file}) {
+       {&config.schedule.plan, &config.device.profile, &security.token_file, &security.ca_file,
+        &security.certificate_file, &security.key_file, &security.etcd_ca_file,
+        &security.etcd_certificate_file, &security.etcd_key_file}) {
     if (!path->empty()) *path = ResolvedPath(folder, *path);
   }
 }
@@ -235,6 +235,12 @@ Status CheckTraining(const JobConfig& config) {
   return OkStatus();
 }
 
+Status CheckDevice(const JobConfig& config) {
+  if (!config.device.is_paced() || !config.device.profile.empty()) return OkStatus();
+  return BadValue("device.profile", "none", "a profile's path when device.kind is paced",
+                  "what `recycle profile` wrote");
+}
+
 }  // namespace
 
 Status CheckJobConfig(const JobConfig& config) {
@@ -243,6 +249,7 @@ Status CheckJobConfig(const JobConfig& config) {
   RC_RETURN_IF_ERROR(CheckSecurityKeys(config));
   RC_RETURN_IF_ERROR(CheckSnapshots(config));
   RC_RETURN_IF_ERROR(CheckStragglers(config));
+  RC_RETURN_IF_ERROR(CheckDevice(config));
   for (const Fault& fault : config.inject) {
     const Status status = CheckFault(fault, config.parallel.data, config.parallel.pipeline,
                                      config.launch.agents, config.train.iterations);

@@ -108,6 +108,9 @@ struct JobConfig {
 
   struct Device {
     std::string kind = "cpu";
+    std::string profile;  // an absolute path; empty: none
+    double time_scale = 1;
+    bool is_paced() const { return kind == "paced"; }
     bool operator==(const Device&) const = default;
   } device;
 

@@ -202,6 +202,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"agents", "launch.agents=4", "the nearest valid choice is 3"},
         Refused{"store", "resilience.store=etcd://somewhere:2379",
                 "it must be embedded or etcd://ADDRESS:PORT,... with numeric addresses"},
+        Refused{
+            "paced_without_profile", "device.kind=paced",
+            "device.profile is none, but it must be a profile's path when device.kind is paced"},
+        Refused{"time_scale", "device.time_scale=0", "device.time_scale is 0"},
         Refused{"fault_target", "inject=[\"kill 5:1 at F\"]", "5:1"},
         Refused{"fault_hint", "inject=[\"kill 5:1 at F\"]", "--no-inject"}),
     NameOf);
@@ -210,7 +214,6 @@ INSTANTIATE_TEST_SUITE_P(
     NotBuiltYet, RefusedOverrideTest,
     ::testing::Values(Unbuilt("reproducible", "train.reproducible=true", "false"),
                       Unbuilt("cuda", "device.kind=cuda", "cpu"),
-                      Unbuilt("paced", "device.kind={paced: {profile: p.json}}", "cpu"),
                       Unbuilt("tensor", "parallel.tensor=2", "1"),
                       Unbuilt("llama", "model.architecture=llama", "gpt2"),
                       Unbuilt("bf16", "train.precision=bf16", "fp32"),

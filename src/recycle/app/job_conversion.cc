@@ -1,10 +1,14 @@
 #include "recycle/app/job_conversion.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
+#include "recycle/app/config_values.h"
 #include "recycle/app/memory_cap.h"
+#include "recycle/app/profile_file.h"
 #include "recycle/app/snapshot_budget.h"
 
 namespace recycle {
@@ -13,6 +17,11 @@ namespace {
 // A method that only knows whole jobs cannot re-route.
 bool NeedsEveryWorker(Method method) {
   return method != Method::kAdaptive && method != Method::kNaive && method != Method::kExact;
+}
+
+Status BadProfile(const JobConfig& config, const std::string& what) {
+  return absl::InvalidArgumentError(
+      fmt::format("device.profile: {}: {}", config.device.profile, what));
 }
 
 }  // namespace
@@ -53,6 +62,36 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
   return options;
 }
 
+Status ApplyProfile(const JobConfig& config, CostProfile& costs) {
+  const StatusOr<JobProfile> profile =
+      ReadJobProfile(config.device.profile, /*model=*/"", config.parallel.pipeline);
+  if (!profile.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("device.profile: ", profile.status().message()));
+  }
+  const CostProfile& read = profile->costs;
+  if (read.stages.size() != costs.stages.size()) {
+    return BadProfile(config, fmt::format("it has costs of {} stages, but parallel.pipeline is {}, "
+                                          "and every stage needs its own",
+                                          read.stages.size(), costs.stages.size()));
+  }
+  if (read.unit != "ms") {
+    return BadProfile(config, fmt::format("its unit is {}, but it must be ms, for its actions pass "
+                                          "in real time",
+                                          Quoted(read.unit)));
+  }
+  costs.send_forward = read.send_forward;
+  costs.send_backward = read.send_backward;
+  for (std::size_t i = 0; i < costs.stages.size(); ++i) {
+    StageCosts& stage = costs.stages[i];
+    stage.forward = read.stages[i].forward;
+    stage.backward_input = read.stages[i].backward_input;
+    stage.backward_weight = read.stages[i].backward_weight;
+    stage.optimizer = read.stages[i].optimizer;
+    stage.all_reduce = read.stages[i].all_reduce;
+  }
+  return OkStatus();
+}
+
 StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<WorkerId>& failed,
                                     const std::vector<SlowWorker>& slow, double device_bytes) {
   PlanRequest request;
@@ -69,6 +108,7 @@ StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<W
   }
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
   request.costs = CostsFromShape(ModelShapeOf(config), layers, kFlopsPerSecond);
+  if (config.device.is_paced()) RC_RETURN_IF_ERROR(ApplyProfile(config, request.costs));
   RC_RETURN_IF_ERROR(ApplyJobMemoryCap(
       config.schedule.memory_cap, request.parallel, device_bytes,
       SnapshotBytes(config, LiveWorkers(request.parallel, failed), request.costs), request.costs));

@@ -1,4 +1,5 @@
-// From a job's config to what planner, coordinator and reports want. Pure.
+// From a job's config to what planner, coordinator and reports want. Pure, but for reading a paced
+// job's profile.
 #ifndef RECYCLE_APP_JOB_CONVERSION_H_
 #define RECYCLE_APP_JOB_CONVERSION_H_
 
@@ -25,10 +26,15 @@ StatusOr<std::vector<LayerRange>> LayersOf(const JobConfig& config);
 
 CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config);
 
+// Puts the durations of a paced job's profile into `costs`; memory stays what the job's own model
+// takes. Error: kInvalidArgument for a profile that cannot be read or does not fit the job.
+Status ApplyProfile(const JobConfig& config, CostProfile& costs);
+
 // What the planner is asked once the places `failed` are dead and some workers are slow. Costs come
-// from the model's shape; `device_bytes` is the memory one worker may use (WorkerMemoryBytes).
-// gpipe and 1f1b are schedules for a whole job: once a place is dead or slow, the request is for
-// adaptive.
+// from the model's shape, those of a paced job in time from its profile; `device_bytes` is the
+// memory one worker may use (WorkerMemoryBytes). gpipe and 1f1b are schedules for a whole job: once
+// a place is dead or slow, the request is for adaptive. Error: kInvalidArgument for a job that does
+// not fit this machine or its profile.
 StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<WorkerId>& failed,
                                     const std::vector<SlowWorker>& slow, double device_bytes);
 

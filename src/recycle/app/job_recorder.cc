@@ -291,20 +291,27 @@ void JobRecorder::OnResumed(const AnnounceResumed& resumed) {
   }
   Write(event);
   if (last_progress_) {
-    summary_.AddRegroup(repeated ? repeated->replayed : 0, resumed.since_decision);
+    summary_.AddRegroup(repeated ? repeated->replayed : 0, JobTime(resumed.since_decision));
     disturbed_ = true;
   } else {
     last_progress_ = clock_.Now();
   }
 }
 
+Duration JobRecorder::JobTime(Duration elapsed) const {
+  if (!config_.device.is_paced()) return elapsed;
+  const std::chrono::duration<double, std::nano> of_the_profile = elapsed;
+  return std::chrono::round<Duration>(of_the_profile / config_.device.time_scale);
+}
+
 void JobRecorder::OnIteration(const AnnounceIteration& announced) {
   const IterationDone& done = announced.done;
-  const TimePoint now = clock_.Now();
+  const TimePoint now = config_.device.is_paced() ? done.stepped_at : clock_.Now();
   RunSummary::Iteration iteration;
   for (const MicroBatchResult& result : done.results) iteration.tokens += result.tokens;
   iteration.loss = MeanLoss(done);
-  iteration.elapsed = now - last_progress_.value_or(now);
+  // A paced step may have ended before a coordinator that takes over began.
+  iteration.elapsed = JobTime(std::max(now - last_progress_.value_or(now), Duration::zero()));
   iteration.generation = generation_;
   iteration.disturbed = disturbed_;
   summary_.AddIteration(iteration);

@@ -103,6 +103,8 @@ class JobRecorder {
   void WriteLeave(const LostWorker& lost);
   void WriteSamples(const IterationDone& done);
   void WriteTrace();
+  // What `elapsed` on the machine's clock is to the job: to paced workers, a time of their profile.
+  Duration JobTime(Duration elapsed) const;
   // Actions (B counts 2) of lost shares: completed by their worker, by its own trace, and not.
   struct Repeated {
     int replayed = 0;

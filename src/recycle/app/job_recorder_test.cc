@@ -85,6 +85,19 @@ class JobRecorderTest : public ::testing::Test {
   LauncherLink launcher_;
 };
 
+TEST_F(JobRecorderTest, APacedJobsIterationsAreTimedByItsWorkers) {
+  config_.device.kind = "paced";
+  config_.device.time_scale = 0.01;
+  const std::unique_ptr<JobRecorder> recorder = Recorder();
+  recorder->OnResumed(FirstResume());
+  const TimePoint start = clock_.Now();
+  AnnounceIteration announced = Iteration(0, 5.0, 4);
+  announced.done.stepped_at = start + milliseconds(20);
+  clock_.Advance(milliseconds(35));  // the coordinator hears late
+  recorder->OnIteration(announced);
+  EXPECT_EQ(Lines(folder_.Metrics()).at(0).at("iteration_ms"), 2000.0);
+}
+
 TEST_F(JobRecorderTest, AFailureIsTimedFromItsFaultsStamp) {
   const std::unique_ptr<JobRecorder> recorder = Recorder();
   const TimePoint fault = clock_.Now();

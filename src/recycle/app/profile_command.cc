@@ -47,8 +47,8 @@ std::vector<std::string> Overrides(const ProfileArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   overrides.push_back(fmt::format("train.iterations={}", arguments.iterations));
   for (const char* decided :
-       {"train.validate_every=0", "checkpoint.every=0", "resilience.snapshot_every=0",
-        "log.trace=true", "log.profile=true", "inject=[]"}) {
+       {"device.kind=cpu", "train.validate_every=0", "checkpoint.every=0",
+        "resilience.snapshot_every=0", "log.trace=true", "log.profile=true", "inject=[]"}) {
     overrides.emplace_back(decided);
   }
   return overrides;

@@ -21,6 +21,7 @@ struct WireHeader {
   std::int32_t kind;
   std::int32_t stage;
   std::int32_t micro_batch;
+  std::int64_t stamp_ns;
   std::uint64_t payload_bytes;
   std::uint64_t first_part_bytes;
   std::uint64_t checksum;
@@ -56,11 +57,14 @@ std::uint64_t Checksum(std::uint64_t seed, std::span<const std::byte> bytes) {
   return HashKeys({lanes[0], lanes[1], lanes[2], lanes[3], bytes.size()});
 }
 
-std::uint64_t FrameChecksum(Generation generation, const FrameKey& key,
+std::int64_t Nanoseconds(TimePoint stamp) { return stamp.time_since_epoch().count(); }
+
+std::uint64_t FrameChecksum(Generation generation, const FrameKey& key, TimePoint stamp,
                             std::size_t first_part_bytes, std::span<const std::byte> payload) {
   const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
   return Checksum(HashKeys({word(generation.value()), word(key.iteration), word(key.kind),
-                            word(key.stage.value()), word(key.micro_batch), first_part_bytes}),
+                            word(key.stage.value()), word(key.micro_batch),
+                            word(Nanoseconds(stamp)), first_part_bytes}),
                   payload);
 }
 
@@ -95,15 +99,17 @@ std::string ToString(const FrameKey& key) {
 void EncodeFrameHeader(const OutgoingFrame& frame, std::size_t first_part_bytes,
                        std::span<std::byte, kFrameHeaderBytes> wire) {
   const FrameKey& key = frame.key;
-  const WireHeader header{kMagic,
-                          frame.generation.value(),
-                          key.iteration,
-                          static_cast<std::int32_t>(key.kind),
-                          key.stage.value(),
-                          key.micro_batch,
-                          frame.payload->size(),
-                          first_part_bytes,
-                          FrameChecksum(frame.generation, key, first_part_bytes, *frame.payload)};
+  const WireHeader header{
+      kMagic,
+      frame.generation.value(),
+      key.iteration,
+      static_cast<std::int32_t>(key.kind),
+      key.stage.value(),
+      key.micro_batch,
+      Nanoseconds(frame.stamp),
+      frame.payload->size(),
+      first_part_bytes,
+      FrameChecksum(frame.generation, key, frame.stamp, first_part_bytes, *frame.payload)};
   std::memcpy(wire.data(), &header, sizeof(header));
 }
 
@@ -126,6 +132,7 @@ StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte, kFrameHeaderB
   return FrameHeader{Generation(header.generation),
                      {header.iteration, static_cast<FrameKind>(header.kind), StageId(header.stage),
                       header.micro_batch},
+                     TimePoint(Duration(header.stamp_ns)),
                      header.payload_bytes,
                      header.first_part_bytes,
                      header.checksum};
@@ -133,13 +140,13 @@ StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte, kFrameHeaderB
 
 StatusOr<Frame> AssembleFrame(const FrameHeader& header, std::vector<std::byte> payload) {
   const std::uint64_t checksum =
-      FrameChecksum(header.generation, header.key, header.first_part_bytes, payload);
+      FrameChecksum(header.generation, header.key, header.stamp, header.first_part_bytes, payload);
   if (payload.size() != header.payload_bytes || checksum != header.checksum) {
     return absl::DataLossError(
         fmt::format("checksum of the {} is {:#018x}, its header says {:#018x}: damaged on the way",
                     ToString(header.key), checksum, header.checksum));
   }
-  return Frame{header.generation, header.key, std::move(payload)};
+  return Frame{header.generation, header.key, std::move(payload), header.stamp};
 }
 
 }  // namespace recycle

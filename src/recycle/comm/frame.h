@@ -1,6 +1,6 @@
-// What travels on a link: a frame is a key, a generation and a payload of bytes. On the wire it is
-// a fixed header {magic, generation, key, payload bytes, bytes of the first part, checksum} and
-// then the payload, in one message or, after the first part, in two.
+// What travels on a link: a frame is a key, a generation, a stamp and a payload of bytes. On the
+// wire it is a fixed header {magic, generation, key, stamp, payload bytes, bytes of the first part,
+// checksum} and then the payload, in one message or, after the first part, in two.
 //
 //   Frame frame{generation, {iteration, FrameKind::kActivation, StageId(2), 7}, std::move(bytes)};
 //
@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "recycle/base/clock.h"
 #include "recycle/base/ids.h"
 #include "recycle/base/status.h"
 
@@ -54,6 +55,7 @@ struct Frame {
   Generation generation;
   FrameKey key;
   std::vector<std::byte> payload;
+  TimePoint stamp = {};  // when it was sent, by the time of a paced sender; else the epoch
 };
 
 // A payload that its sender may keep beyond the sending, without a copy.
@@ -61,23 +63,26 @@ using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
 
 // A frame on its way out.
 struct OutgoingFrame {
-  OutgoingFrame(Generation in, const FrameKey& name, SharedBytes bytes)
-      : generation(in), key(name), payload(std::move(bytes)) {}
+  OutgoingFrame(Generation in, const FrameKey& name, SharedBytes bytes, TimePoint sent = {})
+      : generation(in), key(name), payload(std::move(bytes)), stamp(sent) {}
   OutgoingFrame(Frame frame)  // NOLINT(google-explicit-constructor): the same thing, not shared
       : OutgoingFrame(frame.generation, frame.key,
-                      std::make_shared<const std::vector<std::byte>>(std::move(frame.payload))) {}
+                      std::make_shared<const std::vector<std::byte>>(std::move(frame.payload)),
+                      frame.stamp) {}
 
   Generation generation;
   FrameKey key;
   SharedBytes payload;
+  TimePoint stamp;
 };
 
-inline constexpr std::size_t kFrameHeaderBytes = 56;
+inline constexpr std::size_t kFrameHeaderBytes = 64;
 
 // A header as read from the wire.
 struct FrameHeader {
   Generation generation;
   FrameKey key;
+  TimePoint stamp;
   std::size_t payload_bytes = 0;
   std::size_t first_part_bytes = 0;  // payload bytes in the header's own message
   std::uint64_t checksum = 0;        // of the header's other fields and the payload

@@ -47,6 +47,23 @@ LayerHook ActionRunner::HookFor(FaultPoint point, int iteration, const Action& a
   };
 }
 
+void ActionRunner::Hold(const Action& action, int iteration) {
+  if (services_.pacer == nullptr) return;
+  services_.pacer->Hold(action.kind, services_.injector.SlowFactor());
+  const Disturbance* const disturbance = FindDisturbance(action, iteration);
+  if (disturbance != nullptr) services_.pacer->Spend(disturbance->delay);
+}
+
+const Disturbance* ActionRunner::FindDisturbance(const Action& action, int iteration) const {
+  for (const Disturbance& disturbance : options_.disturbances) {
+    if (disturbance.worker == options_.worker && disturbance.iteration == iteration &&
+        disturbance.action == action) {
+      return &disturbance;
+    }
+  }
+  return nullptr;
+}
+
 StatusOr<ActionTimes> ActionRunner::Run(const Action& action, int iteration,
                                         MicroBatchResults& results) {
   RC_CHECK(action.stage == options_.worker.stage) << action << " on worker " << options_.worker;
@@ -63,6 +80,7 @@ StatusOr<ActionTimes> ActionRunner::Run(const Action& action, int iteration,
     case ActionKind::kBackwardWeight:
       times.start = NoteStart();
       BackwardWeight(action, iteration);
+      Hold(action, iteration);
       break;
     case ActionKind::kBackward: {
       RC_ASSIGN_OR_RETURN(times.start, BackwardInput(action, iteration, IndexOf(action)));
@@ -122,6 +140,7 @@ StatusOr<TimePoint> ActionRunner::Forward(const Action& action, int iteration, i
   in.stash = stash;
   in.hook = HookFor(FaultPoint::kForward, iteration, action);
   const at::Tensor output = services_.model.Forward(in);
+  Hold(action, iteration);
   if (is_last()) {
     services_.norms.NoteTotal(iteration, below);
     if (results != nullptr) RecordLoss(action, output, *results);
@@ -140,6 +159,7 @@ Status ActionRunner::Evaluate(const Action& forward, int iteration, MicroBatchRe
                       PrepareForward(forward, FrameKind::kValidation, iteration, below));
   in.evaluate = true;
   const at::Tensor output = services_.model.Forward(in);
+  Hold(forward, iteration);
   if (is_last()) {
     RecordLoss(forward, output, results);
     return OkStatus();
@@ -206,6 +226,7 @@ StatusOr<TimePoint> ActionRunner::BackwardInput(const Action& action, int iterat
   const TimePoint start = NoteStart();
   const at::Tensor input_gradient = services_.model.BackwardInput(
       stash, gradient, HookFor(FaultPoint::kBackwardInput, iteration, action));
+  Hold(action, iteration);
   if (!is_first()) {
     const BoundaryTensor tensor{.kind = BoundaryKind::kGradient,
                                 .stage = StageId(action.stage.value() - 1),
@@ -261,6 +282,8 @@ void ActionRunner::PassOn(const Action& action, const BoundaryTensor& tensor, in
 
 Status ActionRunner::Send(const Action& action, WorkerId to, const FrameKey& key,
                           SharedBytes payload) {
+  const Disturbance* const disturbance = FindDisturbance(action, key.iteration);
+  if (disturbance != nullptr && disturbance->swallowed) return OkStatus();
   SendHook hook;
   if (services_.injector.Armed(FaultPoint::kSend)) {
     hook = [this, iteration = key.iteration, action] {

@@ -29,6 +29,7 @@
 #include "recycle/executor/micro_batch_ledger.h"
 #include "recycle/executor/micro_batch_results.h"
 #include "recycle/executor/norm_book.h"
+#include "recycle/executor/pacer.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/nn/stage_model.h"
 #include "recycle/plan/action.h"
@@ -47,11 +48,12 @@ struct RunnerServices {
   const BatchSource& batches;
   PeerNetwork& network;
   FaultInjector& injector;
-  const Clock& clock;
+  const Clock& clock;  // the pacer's, where there is one
   ActionWatch& watch;
   BoundaryLog& log;
   MicroBatchLedger& ledger;
-  NormBook& norms;  // of the iterations before: they ride on what is sent
+  NormBook& norms;         // of the iterations before: they ride on what is sent
+  Pacer* pacer = nullptr;  // null: actions take as long as they take
 };
 
 class ActionRunner {
@@ -89,6 +91,9 @@ class ActionRunner {
   bool is_first() const { return options_.worker.stage.value() == 0; }
   bool is_last() const { return options_.worker.stage.value() + 1 == num_stages_; }
   LayerHook HookFor(FaultPoint point, int iteration, const Action& action);
+  // `action` has been computed: on a paced worker, it ends when this returns.
+  void Hold(const Action& action, int iteration);
+  const Disturbance* FindDisturbance(const Action& action, int iteration) const;
 
   struct Received {
     at::Tensor tensor;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 
 #include "recycle/base/log.h"
 #include "recycle/comm/device.h"
@@ -15,6 +16,7 @@
 #include "recycle/executor/fault_injector.h"
 #include "recycle/executor/heartbeat.h"
 #include "recycle/executor/norm_book.h"
+#include "recycle/executor/pacer.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
 #include "recycle/executor/profile_writer.h"
@@ -90,6 +92,11 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
         control.Send(LinkBroken{.generation = generation, .peer = peer, .error = error});
       });
   if (profile.on()) network.Measure(profile);
+  std::optional<Pacer> pacer;
+  if (options.time_scale) {
+    pacer.emplace(options.worker.stage, *options.time_scale, clock);
+    network.Pace(*pacer);
+  }
   injector.SetLinkCutter({.has_link = [&network](WorkerId peer) { return network.HasLink(peer); },
                           .cut = [&network](WorkerId peer) { network.CutLink(peer); }});
   ControlMailbox mailbox(network);
@@ -101,8 +108,9 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
       [&network](const Prepare& prepare) { network.Expect(prepare); }, LeaveFenced);
   const HeartbeatThread heartbeat(options.heartbeat_interval, position, control, injector);
 
+  const Clock& time = pacer ? static_cast<const Clock&>(*pacer) : clock;
   const Status end = Train(options, {control, mailbox, network, transfers, snapshots, injector,
-                                     position, profile, clock});
+                                     position, profile, time, pacer ? &*pacer : nullptr});
   const ExitCode code = ToExitCode(end);
   LogInfo("leaving with {}: {}", static_cast<int>(code), std::string(end.message()));
   if (code == ExitCode::kNo) control.Send(LastWords{.message = std::string(end.message())});

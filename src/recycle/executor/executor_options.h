@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "recycle/base/clock.h"
 #include "recycle/base/ids.h"
 #include "recycle/nn/model_options.h"
 #include "recycle/plan/model_shape.h"
@@ -35,6 +37,16 @@ struct GradientPoison {
   float value = 0;
 };
 
+// For tests of paced workers: `action` of `iteration` on `worker` takes `delay` of the profile's
+// time longer, and with `swallowed` what it sends is lost on the way.
+struct Disturbance {
+  WorkerId worker;
+  int iteration = 0;  // 0-based
+  Action action;
+  Duration delay{};
+  bool swallowed = false;
+};
+
 struct ExecutorOptions {
   WorkerId worker;
   Parallelism parallel;
@@ -59,6 +71,10 @@ struct ExecutorOptions {
   std::string checkpoint_folder;     // of the job
   std::string trace_file;            // a line per executed action; empty = no trace
   std::string profile_file;          // bytes held and frames sent; empty = not measured
+  // Paced workers (pacer.h): what a second of the plan's costs takes, in seconds; absent: not
+  // paced.
+  std::optional<double> time_scale;
+  std::vector<Disturbance> disturbances;
   std::vector<GradientPoison> poisons;
   std::vector<Fault> faults;     // the job's whole list; the index is the fault's name
   int all_reduce_fault_hop = 1;  // of the ring: the point all-reduce lies before it

@@ -193,7 +193,14 @@ Status PeerNetwork::ConnectGroup(Group& group, const Resume& resume) {
 
 Status PeerNetwork::Send(WorkerId to, const FrameKey& key, SharedBytes payload, SendHook hook) {
   if (profile_ != nullptr) profile_->WriteSent(to, key, payload->size());
-  return mesh_.Send(to, {generation_, key, std::move(payload)}, std::move(hook));
+  const TimePoint stamp = pacer_ != nullptr ? pacer_->Now() : TimePoint();
+  return mesh_.Send(to, {generation_, key, std::move(payload), stamp}, std::move(hook));
+}
+
+StatusOr<Frame> PeerNetwork::Take(const FrameKey& key) {
+  RC_ASSIGN_OR_RETURN(Frame frame, inbox_.Take(key));
+  if (pacer_ != nullptr) pacer_->Arrive(key.kind, frame.stamp);
+  return frame;
 }
 
 void PeerNetwork::Measure(ProfileWriter& profile) {

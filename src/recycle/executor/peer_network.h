@@ -33,6 +33,7 @@
 #include "recycle/comm/mesh.h"
 #include "recycle/comm/reduce_group.h"
 #include "recycle/executor/control_mailbox.h"
+#include "recycle/executor/pacer.h"
 #include "recycle/executor/profile_writer.h"
 #include "recycle/protocol/messages.h"
 
@@ -73,7 +74,8 @@ class PeerNetwork : public Interruptible {
 
   // Never blocks. `hook` as in Mesh::Send.
   Status Send(WorkerId to, const FrameKey& key, SharedBytes payload, SendHook hook = {});
-  StatusOr<Frame> Take(const FrameKey& key) { return inbox_.Take(key); }
+  // A paced worker's time goes on to when the frame comes.
+  StatusOr<Frame> Take(const FrameKey& key);
 
   // From now on nothing older than `generation` is accepted. Returns the boundary tensors that have
   // come and are not consumed: they stay.
@@ -104,6 +106,9 @@ class PeerNetwork : public Interruptible {
   // From now on every frame sent and every frame that comes is written to `profile`, which must
   // outlive this. Call it before the first Connect.
   void Measure(ProfileWriter& profile);
+  // This worker is paced by `pacer`, which must outlive this: frames carry its time. Call it before
+  // the first Connect.
+  void Pace(Pacer& pacer) { pacer_ = &pacer; }
 
   // Fault injection: breaks a live link as a network would.
   void CutLink(WorkerId peer) { mesh_.CutForTest(peer); }
@@ -133,6 +138,7 @@ class PeerNetwork : public Interruptible {
   const std::shared_ptr<Device> device_;
   const OnLinkBroken on_link_broken_;
   ProfileWriter* profile_ = nullptr;
+  Pacer* pacer_ = nullptr;
   std::function<void(int hop)> hop_hook_;
 
   std::vector<WorkerId> members_;

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdint>
+#include <cmath>
 
 namespace recycle {
-namespace {
 
-std::int64_t Microseconds(TimePoint time) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+std::int64_t TraceWriter::Microseconds(TimePoint time) const {
+  const std::chrono::duration<double, std::micro> since_epoch = time.time_since_epoch();
+  return std::llround(since_epoch.count() / time_scale_);
 }
-
-}  // namespace
 
 void TraceWriter::Write(const ExecutedAction& executed) {
   if (!file_.on()) return;

@@ -4,14 +4,15 @@
 //   {"a":"0F1.3","it":5,"g":2,"s":81012345,"e":81013001,"att":1}
 //
 // a = action, it = iteration from 1, g = generation, s and e = start and end on the machine's
-// monotonic clock in us, att = which generation, of those in which this worker worked at the
-// iteration, from 1. A line of an action that only makes a lost boundary tensor anew ends in
-// "rg":1.
+// monotonic clock in us (of a paced worker: by its profile's time, divided by its time scale), att
+// = which generation, of those in which this worker worked at the iteration, from 1. A line of an
+// action that only makes a lost boundary tensor anew ends in "rg":1.
 //
 // Appends, as LineFile. Belongs to the training thread.
 #ifndef RECYCLE_EXECUTOR_TRACE_WRITER_H_
 #define RECYCLE_EXECUTOR_TRACE_WRITER_H_
 
+#include <cstdint>
 #include <string>
 
 #include "recycle/base/clock.h"
@@ -34,11 +35,15 @@ struct ExecutedAction {
 class TraceWriter {
  public:
   // An empty `path`: no trace.
-  explicit TraceWriter(const std::string& path) : file_(path, "trace") {}
+  explicit TraceWriter(const std::string& path, double time_scale = 1)
+      : time_scale_(time_scale), file_(path, "trace") {}
 
   void Write(const ExecutedAction& executed);
 
  private:
+  std::int64_t Microseconds(TimePoint time) const;
+
+  const double time_scale_;
   LineFile file_;
 };
 

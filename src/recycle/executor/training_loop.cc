@@ -51,11 +51,11 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
       model_(model),
       log_(options.log_bytes, options.log_folder),
       runner_(options, {model, batches, services.network, services.injector, services.clock,
-                        services.position.watch, log_, ledger_, norms_}),
+                        services.position.watch, log_, ledger_, norms_, services.pacer}),
       step_(options, model, services.network, services.injector, norms_),
       results_(options.parallel.data * options.micro_batches),
       checkpoints_(options, services.control, services.injector),
-      trace_(options.trace_file) {
+      trace_(options.trace_file, options.time_scale.value_or(1)) {
   services_.network.SetHopHook([this](int hop) {
     if (hop == options_.all_reduce_fault_hop) {
       services_.injector.At(FaultPoint::kAllReduce, step_.version());
@@ -180,6 +180,10 @@ Ledger TrainingLoop::MakeLedger(Generation generation, Endpoints endpoints) {
 
 Status TrainingLoop::RunGeneration(const Resume& resume) {
   plan_ = resume.plan;
+  if (services_.pacer != nullptr) {
+    services_.pacer->SetCosts(plan_->costs);
+    services_.pacer->CatchUp();
+  }
   schedule_ = FindWorker(plan_->workers, options_.worker);
   if (schedule_ == nullptr) return DoesNotFit(resume, "this worker is not in the plan");
   routes_.emplace(*plan_, options_.worker.stage);
@@ -298,7 +302,11 @@ Status TrainingLoop::Regenerate(const OpenIteration& open, const WorkerSchedule&
 Status TrainingLoop::TakePart(const OpenIteration& open) {
   for (const HandOver& hand_over : open.hand_overs) {
     if (!step_.Concerns(hand_over)) continue;
+    const bool is_tied = hand_over.part == ReducedPart::kTied;
+    RC_RETURN_IF_ERROR(
+        Meet(is_tied ? *services_.network.tied_group() : services_.network.stage_group()));
     RC_RETURN_IF_ERROR(step_.TakePart(hand_over, open.iteration));
+    Hold(ActionKind::kReduceGrad);
   }
   return OkStatus();
 }
@@ -361,7 +369,7 @@ StatusOr<ActionTimes> TrainingLoop::RunOnModel(const Action& action) {
       action.kind == ActionKind::kBackwardInput || action.kind == ActionKind::kBackward;
   if (is_backward && staggered()) CloseIterationBefore();
   const double factor = services_.injector.SlowFactor();
-  if (factor > 1.0) {
+  if (factor > 1.0 && services_.pacer == nullptr) {  // a pacer has held it
     const std::chrono::duration<double, std::nano> rest =
         (factor - 1.0) * (times.end - times.start);
     services_.mailbox.Pause(std::chrono::duration_cast<Duration>(rest));
@@ -379,11 +387,7 @@ StatusOr<ActionTimes> TrainingLoop::Timed(const std::function<Status()>& work) {
 Status TrainingLoop::RunStepAction(ActionKind kind) {
   switch (kind) {
     case ActionKind::kReduceGrad:
-      if (staggered()) {
-        RC_RETURN_IF_ERROR(step_.ShareVerdict());
-        CloseIterationBefore();
-      }
-      return step_.Reduce(results_, services_.mailbox.stop_requested());
+      return ReduceGradient();
     case ActionKind::kValidate:
       return staggered() ? JudgeLastStep() : ValidateFirst();
     case ActionKind::kStep:
@@ -396,6 +400,26 @@ Status TrainingLoop::RunStepAction(ActionKind kind) {
   }
   RC_CHECK(false) << KindText(kind) << " belongs to the action runner";
   return OkStatus();
+}
+
+Status TrainingLoop::ReduceGradient() {
+  if (staggered()) {
+    RC_RETURN_IF_ERROR(step_.ShareVerdict());
+    CloseIterationBefore();
+  }
+  RC_RETURN_IF_ERROR(Meet(services_.network.stage_group()));
+  if (ReduceGroup* const tied = services_.network.tied_group()) RC_RETURN_IF_ERROR(Meet(*tied));
+  RC_RETURN_IF_ERROR(step_.Reduce(results_, services_.mailbox.stop_requested()));
+  Hold(ActionKind::kReduceGrad);
+  return OkStatus();
+}
+
+Status TrainingLoop::Meet(ReduceGroup& group) {
+  return services_.pacer == nullptr ? OkStatus() : services_.pacer->Meet(group);
+}
+
+void TrainingLoop::Hold(ActionKind kind) {
+  if (services_.pacer != nullptr) services_.pacer->Hold(kind);
 }
 
 Status TrainingLoop::AwaitCheckpoint() {
@@ -411,6 +435,8 @@ Status TrainingLoop::ValidateFirst() {
 Status TrainingLoop::MakeStep() {
   if (!step_.holds_norm()) RC_RETURN_IF_ERROR(AwaitCheckpoint());
   RC_RETURN_IF_ERROR(step_.Step(!staggered() || step_.IsSynchronous()));
+  Hold(ActionKind::kStep);
+  stepped_at_ = services_.clock.Now();
   owes_validation_ = IsValidationDue(step_.version() - 1);
   results_.Clear();
   ledger_.DropBefore(step_.version());
@@ -503,6 +529,7 @@ void TrainingLoop::Report(std::optional<double> validation_loss) {
   if (!unreported_.has_value()) return;
   unreported_->generation = services_.network.generation();
   unreported_->validation_loss = validation_loss;
+  unreported_->stepped_at = stepped_at_;
   services_.control.Send(*unreported_);
   unreported_.reset();
 }

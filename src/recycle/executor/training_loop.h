@@ -36,6 +36,7 @@
 #include "recycle/executor/micro_batch_results.h"
 #include "recycle/executor/norm_book.h"
 #include "recycle/executor/optimizer_step.h"
+#include "recycle/executor/pacer.h"
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
 #include "recycle/executor/profile_writer.h"
@@ -56,7 +57,8 @@ struct TrainingServices {
   FaultInjector& injector;
   Position& position;
   ProfileWriter& profile;
-  const Clock& clock;
+  const Clock& clock;  // the pacer's, where there is one
+  Pacer* pacer;        // null: the worker is not paced
 };
 
 class TrainingLoop {
@@ -101,6 +103,10 @@ class TrainingLoop {
   StatusOr<ActionTimes> RunOnModel(const Action& action);
   StatusOr<ActionTimes> Timed(const std::function<Status()>& work);
   Status RunStepAction(ActionKind kind);
+  Status ReduceGradient();
+  // Paced: members of the group leave the round at one time. Before each round of all members.
+  Status Meet(ReduceGroup& group);
+  void Hold(ActionKind kind);
   Status AwaitCheckpoint();
   Status ValidateFirst();
   Status MakeStep();
@@ -144,6 +150,7 @@ class TrainingLoop {
   std::optional<Routes> routes_;              // of plan_
   const WorkerSchedule* schedule_ = nullptr;  // this worker's, in plan_
   std::optional<IterationDone> unreported_;   // of the last stage
+  TimePoint stepped_at_{};                    // the end of the last step
   bool owes_validation_ = false;              // the pass after iteration `version` - 1
   std::optional<int> compare_state_at_;       // version
   std::map<int, int> attempts_;               // by iteration: generations that worked at it

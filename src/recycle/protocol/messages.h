@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "recycle/base/clock.h"
 #include "recycle/base/ids.h"
 #include "recycle/plan/plan.h"
 
@@ -159,6 +160,8 @@ struct IterationDone {
   bool stop_agreed = false;               // all workers stop after this iteration
   // Iterations without a step, because their gradient was not finite, in a row up to this one.
   std::int32_t skipped_in_a_row = 0;
+  // When the sender's step ended, on the machine's clock; of a paced worker, by its time.
+  TimePoint stepped_at = {};
 };
 
 // The verdict on an iteration that stages have stepped already is another: a generation is due in

@@ -92,6 +92,7 @@ void Fill(const IterationDone& message, v1::ExecutorMessage& proto) {
   if (message.validation_loss) done.set_validation_loss(*message.validation_loss);
   done.set_stop_agreed(message.stop_agreed);
   done.set_skipped_in_a_row(message.skipped_in_a_row);
+  done.set_stepped_at_ns(message.stepped_at.time_since_epoch().count());
 }
 
 void Fill(const Amend& message, v1::ExecutorMessage& proto) {
@@ -366,6 +367,7 @@ StatusOr<ExecutorMessage> Read(const v1::IterationDone& proto) {
   if (proto.has_validation_loss()) done.validation_loss = proto.validation_loss();
   done.stop_agreed = proto.stop_agreed();
   done.skipped_in_a_row = proto.skipped_in_a_row();
+  done.stepped_at = TimePoint(Duration(proto.stepped_at_ns()));
   return done;
 }
 

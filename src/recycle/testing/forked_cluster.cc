@@ -15,6 +15,7 @@
 #include "recycle/base/check.h"
 #include "recycle/base/log.h"
 #include "recycle/executor/executor.h"
+#include "recycle/executor/pacer.h"
 #include "recycle/nn/model_options.h"
 #include "recycle/planner/remainder.h"
 #include "recycle/rpc/convert.h"
@@ -129,6 +130,10 @@ void ForkedCluster::RunChild(WorkerId worker, int socket) {
   ExecutorOptions executor = options_.executor;
   executor.worker = worker;
   executor.trace_file = FileOf("trace", worker, "jsonl");
+  if (executor.time_scale) {
+    PreparePacedProcess(worker.pipeline.value() * executor.parallel.pipeline +
+                        worker.stage.value());
+  }
   SocketControlLink control(socket);
   _exit(static_cast<int>(RunExecutor(executor, control, SystemClock())));
 }
