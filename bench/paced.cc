@@ -199,7 +199,7 @@ void Replay() {
   request.options = {.decoupled = true, .staggered = true};
   const double reference_s = 1e-3 * ToUnits(FaultFreeOneFOneBPeriod(request).value());
 
-  const JobOptions options = OptionsOf(layout, kFirst + static_cast<int>(3700 / reference_s), 0);
+  const JobOptions options = OptionsOf(layout, kFirst + static_cast<int>(4200 / reference_s), 0);
   Job job(options);
   Pace(job, request.costs, layout.time_scale);
   job.Start();
