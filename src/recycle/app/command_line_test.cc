@@ -54,9 +54,11 @@ class CommandLineTest : public ::testing::Test {
 
 TEST_F(CommandLineTest, JoinAndDrainNameAFolderAndAPlace) {
   EXPECT_EQ(Run({"join", "runs/x", "1:1"}).code, 16);
-  EXPECT_EQ(place_, (PlaceArguments{.run_dir = "runs/x", .worker = "1:1"}));
+  EXPECT_EQ(place_, (PlaceArguments{.run_dir = "runs/x", .worker = "1:1", .listen = ""}));
+  EXPECT_EQ(Run({"join", "runs/x", "1:1", "--listen", "192.0.2.11"}).code, 16);
+  EXPECT_EQ(place_, (PlaceArguments{.run_dir = "runs/x", .worker = "1:1", .listen = "192.0.2.11"}));
   EXPECT_EQ(Run({"drain", "runs/y", "0:2"}).code, 17);
-  EXPECT_EQ(place_, (PlaceArguments{.run_dir = "runs/y", .worker = "0:2"}));
+  EXPECT_EQ(place_, (PlaceArguments{.run_dir = "runs/y", .worker = "0:2", .listen = ""}));
   ExpectRefused({"join", "runs/x"}, {"worker is required", "recycle join --help"});
 }
 
