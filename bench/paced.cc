@@ -9,15 +9,14 @@
 #include "paced.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "recycle/app/profile_file.h"
@@ -134,33 +133,37 @@ void Table2() {
 // --- a trace -------------------------------------------------------------------------------------
 
 struct NodeChange {
-  double time_s;  // of the profile
-  int pipeline, stage;
+  double time_s;  // of the profile, from the beginning of iteration kFirst on
+  WorkerId worker;
   bool comes;
 };
 
-// Failures and repairs of an hour on 12 nodes, one worker each; no stage is ever lost.
-constexpr NodeChange kChanges[] = {{300, 1, 2, false},  {700, 0, 0, false},  {1100, 1, 2, true},
-                                   {1500, 2, 3, false}, {1600, 0, 0, true},  {2000, 0, 1, false},
-                                   {2400, 2, 3, true},  {2700, 1, 1, false}, {3000, 0, 1, true},
-                                   {3300, 1, 1, true}};
-
-pid_t Join(const Job& job, const std::string& worker) {
-  const std::string folder = job.run_folder().string();
-  const std::string log = (job.folder() / "join.txt").string();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    if (std::freopen(log.c_str(), "a", stdout) == nullptr) _exit(127);
-    dup2(STDOUT_FILENO, STDERR_FILENO);
-    execl(RECYCLE_PROGRAM, RECYCLE_PROGRAM, "join", folder.c_str(), worker.c_str(), nullptr);
-    _exit(127);
+// Failures and repairs on 12 nodes, one worker each: in which iteration, and for how many seconds
+// of this machine. No stage is ever lost.
+std::vector<std::string> ReplayedFaults() {
+  std::vector<std::string> faults;
+  for (const auto& [worker, iteration, down_s] :
+       {std::tuple("1:2", 30, 14), std::tuple("0:0", 45, 24), std::tuple("2:3", 75, 16),
+        std::tuple("0:1", 95, 20), std::tuple("1:1", 125, 12)}) {
+    faults.push_back(fmt::format("kill {} at F of iteration {} and rejoin after {}s", worker,
+                                 iteration, down_s));
   }
-  return pid;
+  return faults;
 }
 
-void SleepUntil(double monotonic_s) {
-  const double left_s = monotonic_s - MonotonicSeconds();
-  if (left_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(left_s));
+// As it came about: a node is back when its process has the state and is a member.
+std::vector<NodeChange> ChangesOf(const Job& job, double start_unix_s, double time_scale) {
+  std::vector<NodeChange> changes;
+  for (const char* name : {"fault_injected", "rejoined"}) {
+    for (const nlohmann::json& event : job.Events(name)) {
+      changes.push_back({(event.at("time").get<double>() - start_unix_s) / time_scale,
+                         ParseWorkerId(event.at("worker").get<std::string>()).value(),
+                         name == std::string_view("rejoined")});
+    }
+  }
+  std::sort(changes.begin(), changes.end(),
+            [](const NodeChange& a, const NodeChange& b) { return a.time_s < b.time_s; });
+  return changes;
 }
 
 // What the simulator says of `changes` in `duration_s`.
@@ -175,8 +178,9 @@ double SimulatedGoodput(const PlanRequest& request, const std::vector<NodeChange
   FailureTrace trace{.num_nodes = nodes, .events = {}, .end_s = duration_s};
   for (int node = 0; node < nodes; ++node) trace.events.push_back({0, node, true});
   for (const NodeChange& change : changes) {
-    trace.events.push_back(
-        {change.time_s, change.pipeline * request.parallel.pipeline + change.stage, change.comes});
+    const int place =
+        change.worker.pipeline.value() * request.parallel.pipeline + change.worker.stage.value();
+    trace.events.push_back({change.time_s, place, change.comes});
   }
   const JobTimeline timeline =
       MakeJobTimeline(trace, {.num_blocks = nodes, .duration_s = duration_s}).value();
@@ -189,39 +193,25 @@ double SimulatedGoodput(const PlanRequest& request, const std::vector<NodeChange
   return result->goodput;
 }
 
-void Replay() {
-  constexpr double kForwardMs = 1000;
-  const Layout layout{3, 4, 6, 0.025, {}};
+// A forward takes 25 ms on the clock, so that the machine keeps up.
+void ReplayRow(double time_scale) {
+  const double forward_ms = 25 / time_scale;
+  constexpr int kIterations = 175;
+  const Layout layout{3, 4, 6, time_scale, ReplayedFaults()};
   PlanRequest request;
   request.parallel = {.data = layout.data, .pipeline = layout.pipeline};
   request.micro_batches = layout.micro_batches;
-  request.costs = Costs(layout.pipeline, kForwardMs);
+  request.costs = Costs(layout.pipeline, forward_ms);
   request.options = {.decoupled = true, .staggered = true};
   const double reference_s = 1e-3 * ToUnits(FaultFreeOneFOneBPeriod(request).value());
 
-  const JobOptions options = OptionsOf(layout, kFirst + static_cast<int>(4200 / reference_s), 0);
-  Job job(options);
+  Job job(OptionsOf(layout, kIterations, static_cast<int>(std::ssize(layout.faults))));
   Pace(job, request.costs, layout.time_scale);
   job.Start();
   if (!job.AwaitIteration(kFirst - 1)) Fail(job, "too slow");
-  const double start_s = UnixSeconds();
-  std::vector<pid_t> joiners;
-  std::vector<NodeChange> changes;  // as they came about: a process needs time to start
-  for (NodeChange change : kChanges) {
-    SleepUntil(MonotonicSeconds() - UnixSeconds() + start_s + change.time_s * layout.time_scale);
-    const std::string worker = fmt::format("{}:{}", change.pipeline, change.stage);
-    if (change.comes) {
-      joiners.push_back(Join(job, worker));
-      if (!job.AwaitEvents("rejoin_started", joiners.size())) Fail(job, "nobody came back");
-      const nlohmann::json event = job.Events("rejoin_started").back();
-      change.time_s = (event.at("time").get<double>() - start_s) / layout.time_scale;
-    } else {
-      kill(job.WorkerPids().at(worker), SIGKILL);
-    }
-    changes.push_back(change);
-  }
+  const double start_unix_s = UnixSeconds();
   Finish(job);
-  for (const pid_t joiner : joiners) waitpid(joiner, nullptr, 0);
+  const std::vector<NodeChange> changes = ChangesOf(job, start_unix_s, layout.time_scale);
   double duration_s = 0;
   int iterations = 0;
   for (const auto& [iteration, ms] : IterationMs(job)) {
@@ -235,21 +225,26 @@ void Replay() {
   for (const nlohmann::json& event : job.Events("resumed")) {
     resume_s = std::max(resume_s, 1e-3 * event.at("resume_ms").get<double>() / layout.time_scale);
   }
-  fmt::print(
-      "\n## A trace, replayed by paced workers\n\n{} pipelines x {} stages, M {}, F = {} ms; "
-      "{:.0f} "
-      "s of the profile in {:.0f} s, with {} failures and {} returns. Workers are killed, and "
-      "`recycle join` brings them back; to the simulator they are back when their processes are. "
-      "It has its usual constants (2.25 s for a failure; the longest regroup here took {:.1f} s of "
-      "the profile), every failure count planned (--search), no role moves.\n\n",
-      layout.data, layout.pipeline, layout.micro_batches, kForwardMs, duration_s,
-      duration_s * layout.time_scale, job.Events("failure_detected").size(),
-      job.Events("rejoined").size(), resume_s);
-  fmt::print(
-      "| | goodput |\n|---|---|\n| simulated | {:.4f} |\n| paced | {:.4f} |\n| error | {:+.2f}% "
-      "|\n",
-      simulated, paced, ErrorPercent(paced, simulated));
+  fmt::print("| {} | {:.0f} ms | {:.0f} s | {}, {} | {:.1f} s | {:.4f} | {:.4f} | {:+.2f}% |\n",
+             time_scale, forward_ms, duration_s, job.Events("failure_detected").size(),
+             job.Events("rejoined").size(), resume_s, simulated, paced,
+             ErrorPercent(paced, simulated));
   std::fflush(stdout);
+}
+
+void Replay() {
+  fmt::print(
+      "\n## A trace, replayed by paced workers\n\n3 pipelines x 4 stages, M 6. Workers are killed, "
+      "and their agent starts them again; the simulator is given the times at which that came "
+      "about. "
+      "It has its usual constants, 2.25 s for a failure and none for a return; every failure count "
+      "planned (--search), no role moves. Regroups take what they take on this machine, so the "
+      "more "
+      "time is compressed, the more of the profile's they count as: the second row shows it.\n\n"
+      "| time scale | F | time of the profile | failures, returns | longest regroup | simulated | "
+      "paced "
+      "| error |\n|---|---|---|---|---|---|---|---|\n");
+  for (const double time_scale : {0.1, 0.025}) ReplayRow(time_scale);
 }
 
 // --- without pacing ------------------------------------------------------------------------------
