@@ -143,9 +143,10 @@ Keys TrainKeys() {
       WordKey({"train.precision", "", "Number format of parameters and activations."},
               RC_FIELD(train.precision), {{"fp32"}, {"bf16", "fp16"}}),
       BooleanKey({"train.reproducible", "",
-                  "Sums in an order that failures do not change, so that "
-                  "losses are equal to the last bit."},
-                 RC_FIELD(train.reproducible), /*built=*/false),
+                  "Gradients are summed so that their order cannot matter: parameters are equal to "
+                  "the last bit whatever fails, and whatever parallel.data is at the same global "
+                  "batch. 4 more bytes a parameter."},
+                 RC_FIELD(train.reproducible)),
       IntegerKey({"train.validate_every", "iterations",
                   "Measure the loss on the validation samples so often; 0 is never."},
                  RC_FIELD(train.validate_every), {0}),

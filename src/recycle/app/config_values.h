@@ -116,16 +116,10 @@ ConfigKey RealKey(KeyText text, Field field, RealRange range) {
                        });
 }
 
-// A switch. `built` false: the feature behind true is not built yet.
+// A switch.
 template <typename Field>
-ConfigKey BooleanKey(KeyText text, Field field, bool built = true) {
-  return MakeConfigKey(std::move(text),
-                       built ? "true or false" : "true or false (true: not built yet)", field,
-                       [built](const std::string& path, const YAML::Node& value) -> StatusOr<bool> {
-                         RC_ASSIGN_OR_RETURN(const bool on, ReadBoolean(path, value));
-                         if (on && !built) return NotBuiltYet(path, "true", "false");
-                         return on;
-                       });
+ConfigKey BooleanKey(KeyText text, Field field) {
+  return MakeConfigKey(std::move(text), "true or false", field, ReadBoolean);
 }
 
 // One of some words.

@@ -378,6 +378,7 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnounceRejoin& news) { recorder_.OnRejoin(news); },
           [this](const AnnounceParked& parked) { recorder_.OnParked(parked); },
           [this](const AnnounceRollback& rollback) { recorder_.OnRollback(rollback); },
+          [this](const AnnounceRedo& redo) { recorder_.OnRedo(redo); },
           [this](const AnnounceSkippedStep& skipped) { recorder_.OnSkippedStep(skipped); },
           [this](const AnnounceStraggler& straggler) { recorder_.OnStraggler(straggler); },
           [this](const AnnounceWarning& warning) { recorder_.Warn(warning.text); },

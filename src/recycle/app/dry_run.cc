@@ -25,13 +25,15 @@ struct WorkerMemory {
   LayerRange layers;
   double parameter_bytes = 0;
   double state_bytes = 0;       // parameters + moments
+  double gradient_bytes = 0;    // its own sum of gradients, and the reduced one
   double activation_bytes = 0;  // peak while the plan runs
   double log_bytes = 0;         // of an iteration's boundary log, what stays in memory
   double save_bytes = 0;        // the copy of its share that goes into a checkpoint
   double snapshot_bytes = 0;    // of its own stage and of those it holds
   double undo_bytes = 0;        // staggered: its state before a step that is not validated yet
   double total() const {
-    return state_bytes + activation_bytes + log_bytes + save_bytes + snapshot_bytes + undo_bytes;
+    return state_bytes + gradient_bytes + activation_bytes + log_bytes + save_bytes +
+           snapshot_bytes + undo_bytes;
   }
 };
 
@@ -49,6 +51,11 @@ double LogBytes(const WorkerSchedule& schedule, const Plan& plan, double most) {
     if (sends_down && stage > 0) bytes += boundary;
   }
   return std::min(bytes, most);
+}
+
+// Reproducible sums take 8 bytes a number; what is reduced has 4 in any case.
+double GradientBytes(const JobConfig& config, double parameter_bytes) {
+  return parameter_bytes * (config.train.reproducible ? 3 : 2);
 }
 
 // The live workers of a stage write its layers in about equal shares.
@@ -75,7 +82,8 @@ StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, con
     const auto stage = static_cast<std::size_t>(worker.stage.value());
     const StageCosts& costs = request.costs.stages[stage];
     memory.push_back(
-        {worker, layers[stage], costs.parameter_bytes, costs.state_bytes, peaks[w],
+        {worker, layers[stage], costs.parameter_bytes, costs.state_bytes,
+         GradientBytes(config, costs.parameter_bytes), peaks[w],
          LogBytes(plan.workers[w], sized, static_cast<double>(config.resilience.log_bytes)),
          SaveBytes(config, plan, worker.stage, costs.state_bytes), snapshots[worker],
          plan.options.staggered ? costs.state_bytes : 0});
@@ -101,28 +109,31 @@ std::string SnapshotText(int every) {
 std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, double device_bytes,
                    int every) {
   std::string text =
-      fmt::format("{:>8} {:>8} {:>15} {:>10} {:>16} {:>8} {:>8} {:>12} {:>8} {:>10}\n", "worker",
-                  "layers", "parameters MB", "state MB", "activations MB", "log MB", "save MB",
-                  "snapshots MB", "undo MB", "total MB");
+      fmt::format("{:>8} {:>8} {:>15} {:>10} {:>14} {:>16} {:>8} {:>8} {:>12} {:>8} {:>10}\n",
+                  "worker", "layers", "parameters MB", "state MB", "gradients MB", "activations MB",
+                  "log MB", "save MB", "snapshots MB", "undo MB", "total MB");
   double sum = 0;
   for (const WorkerMemory& worker : memory) {
     text += fmt::format(
-        "{:>8} {:>8} {:>15.1f} {:>10.1f} {:>16.1f} {:>8.1f} {:>8.1f} {:>12.1f} {:>8.1f} "
-        "{:>10.1f}\n",
+        "{:>8} {:>8} {:>15.1f} {:>10.1f} {:>14.1f} {:>16.1f} {:>8.1f} {:>8.1f} {:>12.1f} "
+        "{:>8.1f} {:>10.1f}\n",
         ToString(worker.worker), LayersText(worker.layers), worker.parameter_bytes / kMega,
-        worker.state_bytes / kMega, worker.activation_bytes / kMega, worker.log_bytes / kMega,
-        worker.save_bytes / kMega, worker.snapshot_bytes / kMega, worker.undo_bytes / kMega,
-        worker.total() / kMega);
+        worker.state_bytes / kMega, worker.gradient_bytes / kMega, worker.activation_bytes / kMega,
+        worker.log_bytes / kMega, worker.save_bytes / kMega, worker.snapshot_bytes / kMega,
+        worker.undo_bytes / kMega, worker.total() / kMega);
     sum += worker.total();
   }
   text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n",
                       sum / kMega, device_bytes / kMega);
   text += fmt::format(
-      "layers: 0 is the embedding, {} the head; state: parameters with the optimizer's moments; "
+      "layers: 0 is the embedding, {} the head; state: parameters with the optimizer's moments;\n"
+      "gradients: a worker's own sums, and the stage's (train.reproducible makes the former "
+      "larger); "
       "log: what\nit sent, kept in case a peer dies; save: its copy for a checkpoint; snapshots: "
-      "its stage's state and\nthat of a stage it holds, {}; undo: the state before a step\nthat "
-      "may "
-      "turn out wrong (schedule.staggered)\n\n",
+      "its "
+      "stage's state and\nthat of a stage it holds, {}; undo: the state before a step\nthat may "
+      "turn "
+      "out wrong (schedule.staggered)\n\n",
       NumLayers(memory) - 1, SnapshotText(every));
   std::size_t num_actions = 0;
   for (const WorkerSchedule& worker : plan.workers) num_actions += worker.actions.size();
@@ -138,6 +149,7 @@ std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, do
                        {"layers", {worker.layers.begin, worker.layers.end}},
                        {"parameter_bytes", worker.parameter_bytes},
                        {"state_bytes", worker.state_bytes},
+                       {"gradient_bytes", worker.gradient_bytes},
                        {"activation_bytes", worker.activation_bytes},
                        {"log_bytes", worker.log_bytes},
                        {"save_bytes", worker.save_bytes},

@@ -71,6 +71,20 @@ TEST(JobConversionTest, EveryLayerHasOneOwner) {
   }
 }
 
+// The own sum has 8 bytes a number instead of 4; the reduced gradient has 4.
+TEST(DryRunTest, ReproducibleSumsTakeFourBytesAParameterMore) {
+  for (const bool reproducible : {false, true}) {
+    const JobConfig config =
+        Job({reproducible ? "train.reproducible=true" : "train.reproducible=false"});
+    const StatusOr<std::string> json = DryRunReport(config, *FirstPlan(config), /*json=*/true);
+    ASSERT_TRUE(json.ok()) << json.status();
+    for (const nlohmann::json& worker : nlohmann::json::parse(*json).at("workers")) {
+      const double parameters = worker.at("parameter_bytes").get<double>() / 4;
+      EXPECT_EQ(worker.at("gradient_bytes"), parameters * (reproducible ? 12 : 8));
+    }
+  }
+}
+
 TEST(DryRunTest, ReportsMemoryOfEveryWorkerAndALegalPlan) {
   const JobConfig config = Job();
   const StatusOr<Plan> plan = FirstPlan(config);
@@ -79,7 +93,7 @@ TEST(DryRunTest, ReportsMemoryOfEveryWorkerAndALegalPlan) {
   ASSERT_TRUE(json.ok()) << json.status();
   const nlohmann::json report = nlohmann::json::parse(*json);
   ASSERT_EQ(report.at("workers").size(), 6u);
-  // Four bytes of parameter, gradient not counted, two moments of four bytes.
+  // Four bytes of parameter, two moments of four bytes.
   double parameters = 0;
   for (const nlohmann::json& worker : report.at("workers")) {
     EXPECT_GT(worker.at("activation_bytes"), 0.0);

@@ -75,6 +75,7 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
                        .cosine = config.optimizer.schedule == "cosine",
                        .warmup = config.optimizer.warmup,
                        .min_lr = config.optimizer.min_lr};
+  options.reproducible = config.train.reproducible;
   options.token_file = corpus.token_file;
   options.validation_fraction = config.data.validation;
   options.heartbeat_interval = HeartbeatInterval(config);

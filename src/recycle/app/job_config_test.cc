@@ -212,8 +212,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     NotBuiltYet, RefusedOverrideTest,
-    ::testing::Values(Unbuilt("reproducible", "train.reproducible=true", "false"),
-                      Unbuilt("cuda", "device.kind=cuda", "cpu"),
+    ::testing::Values(Unbuilt("cuda", "device.kind=cuda", "cpu"),
                       Unbuilt("tensor", "parallel.tensor=2", "1"),
                       Unbuilt("llama", "model.architecture=llama", "gpt2"),
                       Unbuilt("bf16", "train.precision=bf16", "fp32"),

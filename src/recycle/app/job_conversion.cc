@@ -52,6 +52,7 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
   options.micro_batches = config.batch.micro_batches;
   options.iterations = config.train.iterations;
   options.tied = config.model.tied;
+  options.reproducible = config.train.reproducible;
   options.checkpoints = config.checkpoint.every > 0;
   options.snapshots = SnapshotEvery(config) > 0;
   options.hosts = config.launch.agents;

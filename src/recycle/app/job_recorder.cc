@@ -409,6 +409,15 @@ void JobRecorder::OnRollback(const AnnounceRollback& rollback) {
   Write(event);
 }
 
+void JobRecorder::OnRedo(const AnnounceRedo& redo) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "sums_redone");
+  event["stage"] = redo.quantum.stage.value();
+  event["iteration"] = redo.quantum.iteration + 1;
+  event["quantum_exponent"] = redo.quantum.exponent;
+  event["why"] = "a gradient was too large for the fixed-point sums";
+  Write(event);
+}
+
 void JobRecorder::OnSkippedStep(const AnnounceSkippedStep& skipped) {
   Json event = MakeEvent(clock_.UnixSeconds(), "step_skipped");
   event["iteration"] = skipped.iteration + 1;

@@ -66,6 +66,7 @@ class JobRecorder {
   // `count` calls were refused since the last time, `last` among them: calls_refused.
   void OnRefused(std::int64_t count, const std::string& last);
   void OnRollback(const AnnounceRollback& rollback);
+  void OnRedo(const AnnounceRedo& redo);
   void OnSkippedStep(const AnnounceSkippedStep& skipped);
   void OnStraggler(const AnnounceStraggler& straggler);
   void OnRestored(const AnnounceRestored& restored);

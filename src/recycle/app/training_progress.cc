@@ -44,6 +44,10 @@ std::optional<std::string> ComputingLine(const Json& event) {
     return fmt::format("worker {} is as fast as its peers again",
                        event.at("worker").get<std::string>());
   }
+  if (name == "sums_redone") {
+    return fmt::format("stage {} sums iteration {} again: {}", event.at("stage").get<int>(),
+                       event.at("iteration").get<int>(), event.at("why").get<std::string>());
+  }
   if (name == "step_skipped") {
     return fmt::format("iteration {} ends without a step: {}", event.at("iteration").get<int>(),
                        event.at("why").get<std::string>());

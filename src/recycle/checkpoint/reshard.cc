@@ -55,8 +55,8 @@ StatusOr<ManifestFile> CopyGroup(const Checkpoint& source, const std::string& ta
                        .bytes = buffer});
   }
   RC_RETURN_IF_ERROR(ReadTensors(source.path, reads));
-  const ShardStamp stamp{.iteration = source.manifest.iteration,
-                         .generation = source.manifest.generation};
+  RC_ASSIGN_OR_RETURN(const ShardStamp stamp,
+                      ReadStamp(source.path + "/" + source.manifest.files.front().name));
   return WriteShard(target + "/" + ShardName(stamp, tensors), stamp, tensors, {});
 }
 

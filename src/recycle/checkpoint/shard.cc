@@ -24,6 +24,9 @@ namespace {
 // Keys of a shard's metadata.
 constexpr std::string_view kSha256Key = "sha256.";
 constexpr std::string_view kLayerKey = "layer.";
+constexpr const char* kIterationKey = "iteration";
+constexpr const char* kGenerationKey = "generation";
+constexpr const char* kSquaredNormKey = "squared_norm";
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 22;
 
@@ -91,8 +94,11 @@ StatusOr<SafetensorsHeader> ReadHeader(const std::string& path) {
 SafetensorsHeader HeaderOf(const ShardStamp& stamp, const std::vector<StateTensor>& tensors) {
   SafetensorsHeader header;
   header.metadata = {{"format", "pt"},  // what readers of this format look for
-                     {"iteration", std::to_string(stamp.iteration)},
-                     {"generation", std::to_string(stamp.generation)}};
+                     {kIterationKey, std::to_string(stamp.iteration)},
+                     {kGenerationKey, std::to_string(stamp.generation)}};
+  if (stamp.squared_norm) {  // in so many digits that it is the same number again
+    header.metadata[kSquaredNormKey] = fmt::format("{}", *stamp.squared_norm);
+  }
   std::uint64_t next = 0;
   for (const StateTensor& tensor : tensors) {
     header.tensors.push_back({.name = tensor.name,
@@ -145,6 +151,25 @@ StatusOr<std::string> MetadataOf(const SafetensorsHeader& header, std::string_vi
   if (found != header.metadata.end()) return found->second;
   return absl::DataLossError(
       fmt::format("it is no shard of a checkpoint: its metadata lack '{}{}'", key, tensor));
+}
+
+template <typename Number>
+Status ReadNumber(const SafetensorsHeader& header, const char* key, Number& number) {
+  RC_ASSIGN_OR_RETURN(const std::string text, MetadataOf(header, key, ""));
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) return OkStatus();
+  return absl::DataLossError(fmt::format("its metadata have '{}' for '{}'", text, key));
+}
+
+StatusOr<ShardStamp> StampOf(const std::string& path) {
+  RC_ASSIGN_OR_RETURN(const SafetensorsHeader header, ReadHeader(path));
+  ShardStamp stamp;
+  RC_RETURN_IF_ERROR(ReadNumber(header, kIterationKey, stamp.iteration));
+  RC_RETURN_IF_ERROR(ReadNumber(header, kGenerationKey, stamp.generation));
+  if (header.metadata.contains(kSquaredNormKey)) {
+    RC_RETURN_IF_ERROR(ReadNumber(header, kSquaredNormKey, stamp.squared_norm.emplace()));
+  }
+  return stamp;
 }
 
 Status At(const std::string& path, const Status& status) {
@@ -206,6 +231,11 @@ StatusOr<ManifestFile> WriteShard(const std::string& path, const ShardStamp& sta
 StatusOr<std::vector<ManifestTensor>> DescribeShard(const std::string& path) {
   StatusOr<std::vector<ManifestTensor>> tensors = Describe(path);
   return tensors.ok() ? std::move(tensors) : At(path, tensors.status());
+}
+
+StatusOr<ShardStamp> ReadStamp(const std::string& path) {
+  StatusOr<ShardStamp> stamp = StampOf(path);
+  return stamp.ok() ? std::move(stamp) : At(path, stamp.status());
 }
 
 Status ReadTensors(const std::string& folder, const std::vector<TensorRead>& reads) {

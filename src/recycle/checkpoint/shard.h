@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ struct StateTensor {
 struct ShardStamp {
   int iteration = 0;
   std::int64_t generation = 0;
+  // Of the whole gradient of the last step, if known.
+  std::optional<double> squared_norm = std::nullopt;
 };
 
 // "layers-00003-00005.g2.safetensors", for layers 3 to 5.
@@ -52,6 +55,9 @@ StatusOr<ManifestFile> WriteShard(const std::string& path, const ShardStamp& sta
 // The tensors of a shard, out of its header alone; `file` is the last part of `path`. Errors:
 // kNotFound, kDataLoss.
 StatusOr<std::vector<ManifestTensor>> DescribeShard(const std::string& path);
+
+// Out of its header. Errors as above.
+StatusOr<ShardStamp> ReadStamp(const std::string& path);
 
 // A tensor to read, and where to: exactly its bytes.
 struct TensorRead {

@@ -224,6 +224,10 @@ Status ReduceGroup::AllReduceSum(std::span<const double> in, std::span<double> o
   return ring_->Sum(in, out);
 }
 
+Status ReduceGroup::AllReduceSum(std::span<const std::uint64_t> in, std::span<std::uint64_t> out) {
+  return ring_->Sum(in, out);
+}
+
 StatusOr<MinMax> ReduceGroup::AllReduceMinMax(std::uint64_t value) {
   return ring_->Extremes(value);
 }

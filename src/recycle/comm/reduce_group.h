@@ -60,6 +60,7 @@ class ReduceGroup {
   // on error `out` holds no meaning and `in` what it held. Errors: kAborted, kUnavailable.
   Status AllReduceSum(std::span<const float> in, std::span<float> out);
   Status AllReduceSum(std::span<const double> in, std::span<double> out);
+  Status AllReduceSum(std::span<const std::uint64_t> in, std::span<std::uint64_t> out);  // mod 2^64
 
   // The smallest and the largest `value` of all members: the commit round. Errors as above.
   StatusOr<MinMax> AllReduceMinMax(std::uint64_t value);

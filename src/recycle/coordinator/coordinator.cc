@@ -133,12 +133,27 @@ void Coordinator::Handle(const FromExecutor& event) {
                                          options_.parallel.pipeline)});
     return;
   }
+  const auto* const hello = std::get_if<Hello>(&event.message);
+  if (hello != nullptr && !HasJobsArithmetic(event.worker, *hello)) return;
   if (roster_.IsLost(event.worker)) {
     HearFromLost(event.worker, event.message);
     return;
   }
   detection_.OnHeard(event.worker, now_);
   std::visit([&](const auto& message) { Receive(event.worker, message); }, event.message);
+}
+
+bool Coordinator::HasJobsArithmetic(WorkerId worker, const Hello& message) {
+  if (!options_.reproducible) return true;
+  if (!arithmetic_) arithmetic_ = message.arithmetic;
+  if (message.arithmetic == *arithmetic_) return true;
+  const std::string reason = fmt::format(
+      "worker {} computes with '{}', the job with '{}': with train.reproducible all need the same "
+      "build and kind of processor",
+      ToString(worker), message.arithmetic, *arithmetic_);
+  effects_.emplace_back(AnnounceWarning{reason});
+  Send(worker, Fence{reason});
+  return false;
 }
 
 void Coordinator::HearFromLost(WorkerId worker, const ExecutorMessage& message) {
@@ -444,6 +459,11 @@ void Coordinator::Receive(WorkerId /*from*/, const Amend& message) {
   if (runs && message.generation == generation_) changes_.Amend(message.verdict);
 }
 
+void Coordinator::Receive(WorkerId /*from*/, const Outgrown& message) {
+  const bool runs = phase_ == Phase::kResuming || phase_ == Phase::kTraining;
+  if (runs && message.generation == generation_) changes_.Redo(message.quantum);
+}
+
 // --- coming after another coordinator ------------------------------------------------------------
 
 void Coordinator::TakeOver(Inheritance inheritance) {
@@ -701,6 +721,7 @@ void Coordinator::SendResume() {
                 .next_iteration = decision->next_iteration,
                 .repeat_validation = decision->repeat_validation,
                 .verdicts = decision->verdicts,
+                .quanta = decision->quanta,
                 .endpoints = {},
                 .plan = plan_,
                 .compare_state = changes_.has_rejoins() || restored};
@@ -716,7 +737,7 @@ void Coordinator::SendResume() {
     if (stop_wanted_) Send(member, StopRequest{});
   }
   regenerated_actions_ = decision->regenerated_actions;
-  NoteRollbacks(decision->rollbacks);
+  NoteCorrections(*decision);
   NoteWork({std::move(resume.open), resume.next_iteration, plan_});
 }
 
@@ -744,14 +765,18 @@ void Coordinator::NoteWork(AssignedWork work) {
   work_ = std::move(work);
 }
 
-void Coordinator::NoteRollbacks(const std::vector<Rollback>& rollbacks) {
-  for (const Rollback& rollback : rollbacks) rollbacks_[rollback.stage] = rollback.verdict;
+void Coordinator::NoteCorrections(const ResumeDecision& decision) {
+  for (const Rollback& rollback : decision.rollbacks) rollbacks_[rollback.stage] = rollback.verdict;
+  for (const Quantum& quantum : decision.redone) redone_[quantum.stage] = quantum;
 }
 
 void Coordinator::AnnounceEverybodyResumed() {
   phase_ = Phase::kTraining;
   for (const auto& [stage, verdict] : std::exchange(rollbacks_, {})) {
     effects_.emplace_back(AnnounceRollback{stage, verdict});
+  }
+  for (const auto& [stage, quantum] : std::exchange(redone_, {})) {
+    effects_.emplace_back(AnnounceRedo{quantum});
   }
   std::map<WorkerId, int> receivers = CountReceivers(unresumed_shares_, work_);
   effects_.emplace_back(AnnounceResumed{

@@ -19,6 +19,8 @@
 // A step that turns out wrong after some stage has made it is corrected in a generation, too: the
 // ledgers carry the verdict, and every stage applies it at Resume before anything else.
 //
+// So are sums that a gradient did not fit (reproducible sums): their stage makes them again.
+//
 // A coordinator that comes after another one (inheritance.h) waits until every member of the stored
 // record has said hello to it or is known to be lost, silence for the failure timeout included, and
 // begins a generation. So does one whose control stream to a member was made anew.
@@ -136,7 +138,10 @@ class Coordinator {
     snapshots_.Receive(from, message, now_);
   }
   void Receive(WorkerId from, const Amend& message);
+  void Receive(WorkerId from, const Outgrown& message);
 
+  // Reproducible sums: is it the arithmetic of whoever came first? If not, it is fenced.
+  bool HasJobsArithmetic(WorkerId worker, const Hello& message);
   void TakeOver(Inheritance inheritance);
   // A member of the inherited record says hello. False: it counts as lost with that.
   bool IsStillMember(WorkerId worker, const Hello& message);
@@ -163,7 +168,7 @@ class Coordinator {
   // `work` is what everybody has been told: what the lost had been told before is lost with them.
   void NoteWork(AssignedWork work);
   void JudgeSkippedStep(std::int32_t iteration, std::int32_t in_a_row);
-  void NoteRollbacks(const std::vector<Rollback>& rollbacks);
+  void NoteCorrections(const ResumeDecision& decision);
   void AnnounceEverybodyResumed();
   void MakePlanIfNeeded();
   // The worker of a lost place is a member from now on.
@@ -199,7 +204,8 @@ class Coordinator {
   Restoration restoration_;
 
   Phase phase_ = Phase::kJoining;
-  bool succeeds_ = false;  // another coordinator led before
+  bool succeeds_ = false;                  // another coordinator led before
+  std::optional<std::string> arithmetic_;  // the job's
   bool stop_wanted_ = false;
   std::optional<TimePoint> started_;
 
@@ -218,6 +224,7 @@ class Coordinator {
   AssignedWork work_;
   int regenerated_actions_ = 0;
   std::map<StageId, Verdict> rollbacks_;  // told, and not resumed from by everybody
+  std::map<StageId, Quantum> redone_;     // the same
 
   MembershipChanges changes_;
   std::vector<LostShare> unresumed_shares_;

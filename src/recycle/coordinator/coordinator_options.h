@@ -16,7 +16,8 @@ struct CoordinatorOptions {
   Parallelism parallel;
   int micro_batches = 1;
   int iterations = 1;
-  bool tied = false;  // tied embeddings: first and last stage reduce and step as one
+  bool tied = false;          // tied embeddings: first and last stage reduce and step as one
+  bool reproducible = false;  // all workers compute with the same arithmetic
   Duration failure_timeout = std::chrono::seconds(2);  // silence that counts as death
   Duration ask_timeout = std::chrono::milliseconds(50);
   Duration join_timeout = std::chrono::seconds(30);  // for all workers to say hello

@@ -70,6 +70,10 @@ std::string Text(const Resume& m) {
     text += fmt::format(", iteration {} {}", verdict.iteration,
                         verdict.corrects ? "is stepped again" : "is right");
   }
+  for (const Quantum& quantum : m.quanta) {
+    text += fmt::format(", stage {} sums iteration {} by 2^{}", quantum.stage.value(),
+                        quantum.iteration, quantum.exponent);
+  }
   if (m.repeat_validation) text += ", validation again";
   return m.compare_state ? text + ", compare the state" : text;
 }
@@ -182,6 +186,10 @@ std::string Text(const AnnounceSnapshot& e) {
 std::string Text(const AnnounceRollback& e) {
   return fmt::format("stage {} has gone back to its step of iteration {}", e.stage.value(),
                      e.verdict.iteration);
+}
+std::string Text(const AnnounceRedo& e) {
+  return fmt::format("stage {} has summed iteration {} again", e.quantum.stage.value(),
+                     e.quantum.iteration);
 }
 std::string Text(const AnnounceSkippedStep& e) {
   return fmt::format("iteration {} without a step, {} in a row", e.iteration, e.in_a_row);
@@ -301,6 +309,10 @@ class Script {
       const Generation generation(Number());
       return From(worker, Amend{generation, Correction(Number())});
     }
+    if (command == "outgrown") {
+      const Generation generation(Number());
+      return From(worker, Outgrown{generation, {worker.stage, Number(), -20}});
+    }
     if (command == "finished") return SendFinished(worker);
     ReturningCommand(command, worker);
   }
@@ -316,6 +328,11 @@ class Script {
 
   // Of workers that come back or leave.
   void ReturningCommand(const std::string& command, WorkerId worker) {
+    if (command == "computes-as") {
+      Hello hello{worker, 100, Generation(0), 0};
+      hello.arithmetic = Word();
+      return From(worker, hello);
+    }
     if (command == "hello-again") {
       frozen_.erase(worker);
       return From(worker, Hello{worker, 200 + ++returns_[worker], Generation(0), 0});
@@ -344,6 +361,7 @@ class Script {
     options.iterations = Number();
     for (std::string word = Word(); !word.empty(); word = Word()) {
       if (word == "snapshots") options.snapshots = true;
+      if (word == "reproducible") options.reproducible = true;
       if (word == "checkpoints" || word == "resume") options.checkpoints = true;
       if (word == "resume") options.restore_from = Number();
       if (word == "hosts") options.hosts = Number();
@@ -417,6 +435,7 @@ class Script {
 
   // ledger <worker> <generation> <version> [<iteration>: words...]...
   // words: unjudged = its last step is not validated; amends7 = knows that of iteration 7 is wrong;
+  // outgrown7 = a gradient of iteration 7 does not fit;
   // F0.1, I0.1, W0.1 = the last action done for a micro-batch (what it has sent is in its
   // log); act0.1, grad0.1 = in its inbox; holds, holds-tied = its reduced gradient; owes = the
   // validation pass.
@@ -430,6 +449,8 @@ class Script {
         ledger.validated = false;
       } else if (word.starts_with("amends")) {
         ledger.verdicts.push_back(Correction(std::stoi(word.substr(6))));
+      } else if (word.starts_with("outgrown")) {
+        ledger.outgrown = Quantum{worker.stage, std::stoi(word.substr(8)), -20};
       } else if (word.back() == ':') {
         ledger.iterations.emplace_back().iteration = std::stoi(word);
       } else {

@@ -202,13 +202,18 @@ struct AnnounceRollback {
   StageId stage;
   Verdict verdict;
 };
-// An iteration without a step: its gradient was not finite.
+// A stage has made its sums of `quantum.iteration` again, with that quantum: a gradient had not
+// fit.
+struct AnnounceRedo {
+  Quantum quantum;
+};
 // A worker computes more slowly than its peers, or does so no more.
 struct AnnounceStraggler {
   WorkerId worker;
   double score = 1.0;  // times as long as its peers
   bool is_slow = false;
 };
+// An iteration without a step: its gradient was not finite.
 struct AnnounceSkippedStep {
   std::int32_t iteration = 0;  // 0-based
   std::int32_t in_a_row = 0;   // up to this one
@@ -233,7 +238,7 @@ using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIterat
                             AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
                             AnnounceParked, AnnounceWarning, AnnounceShard, ChooseCheckpoint,
                             StartWorker, AnnounceRestored, AnnounceSnapshot, AnnounceRollback,
-                            AnnounceSkippedStep, AnnounceStraggler, EndJob>;
+                            AnnounceRedo, AnnounceSkippedStep, AnnounceStraggler, EndJob>;
 
 }  // namespace recycle
 

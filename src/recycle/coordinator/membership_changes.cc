@@ -64,6 +64,11 @@ void MembershipChanges::Amend(const Verdict& verdict) {
   pending_ = true;
 }
 
+void MembershipChanges::Redo(const Quantum& quantum) {
+  unrecorded_redo_ = quantum;
+  pending_ = true;
+}
+
 void MembershipChanges::Settle(AnnounceRejoin news) { rejoins_.push_back(std::move(news)); }
 
 void MembershipChanges::TakeOver(const GenerationRecord& record, std::vector<WorkerId> lost,
@@ -97,6 +102,7 @@ GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Rost
   unrecorded_reconnects_.clear();
   unrecorded_rebalances_.clear();
   unrecorded_amend_.reset();
+  unrecorded_redo_.reset();
   new_leader_ = false;
   pending_ = false;
   return record;
@@ -137,6 +143,12 @@ std::string MembershipChanges::Reason(const Roster& roster, std::optional<std::i
   if (unrecorded_amend_) {
     add(fmt::format("all stages return to the end of iteration {}: its gradient has norm {:.6g}",
                     unrecorded_amend_->iteration + 1, std::sqrt(unrecorded_amend_->squared_norm)));
+  }
+  if (unrecorded_redo_) {
+    add(
+        fmt::format("a gradient of iteration {} does not fit the sums of stage {}, which are made "
+                    "again",
+                    unrecorded_redo_->iteration + 1, unrecorded_redo_->stage.value()));
   }
   if (restore) {
     add(fmt::format("everybody takes its state from the {} of iteration {}",

@@ -34,6 +34,7 @@ class MembershipChanges {
   void Reconnect(WorkerId worker);   // its control stream was made anew
   void Rebalance(WorkerId worker, double score, bool is_slow);  // of its peers' pace
   void Amend(const Verdict& verdict);  // a step that stages have made is another
+  void Redo(const Quantum& quantum);   // a stage makes its sums again
   void Settle(AnnounceRejoin news);    // it has told its ledger, and is like any other
   // Another coordinator led before. `lost`: every place that `record` does not list; `unplanned`:
   // those of them whose share the last that everybody resumed with still had.
@@ -75,6 +76,7 @@ class MembershipChanges {
   std::set<WorkerId> unrecorded_reconnects_;
   std::vector<std::string> unrecorded_rebalances_;  // as reasons
   std::optional<Verdict> unrecorded_amend_;
+  std::optional<Quantum> unrecorded_redo_;
   // Not in a Prepare yet.
   std::vector<WorkerId> unprepared_losses_;
   std::vector<WorkerId> unprepared_withdrawals_;

@@ -87,6 +87,54 @@ std::map<WorkerId, Ledger> Correct(const std::map<WorkerId, Ledger>& ledgers,
   return corrected;
 }
 
+// The coarsest that anybody of the unit knows or wants, for each of its stages.
+std::vector<Quantum> CollectQuanta(const ResumeQuestion& question) {
+  const StageId first(0);
+  const StageId last(question.plan.parallel.num_stages() - 1);
+  std::map<std::pair<StageId, std::int32_t>, std::int32_t> coarsest;
+  const auto note = [&](StageId stage, const Quantum& quantum) {
+    const auto [entry, is_new] = coarsest.try_emplace({stage, quantum.iteration}, quantum.exponent);
+    if (!is_new) entry->second = std::max(entry->second, quantum.exponent);
+  };
+  for (const auto& [worker, ledger] : question.ledgers) {
+    std::vector<Quantum> quanta = ledger.quanta;
+    if (ledger.outgrown) quanta.push_back(*ledger.outgrown);
+    for (const Quantum& quantum : quanta) {
+      note(worker.stage, quantum);
+      if (question.tied && worker.stage == first) note(last, quantum);
+      if (question.tied && worker.stage == last) note(first, quantum);
+    }
+  }
+  std::vector<Quantum> quanta;
+  quanta.reserve(coarsest.size());
+  for (const auto& [place, exponent] : coarsest) {
+    quanta.push_back({.stage = place.first, .iteration = place.second, .exponent = exponent});
+  }
+  return quanta;
+}
+
+bool HasLearnt(const Ledger& ledger, const Quantum& quantum) {
+  return std::any_of(ledger.quanta.begin(), ledger.quanta.end(), [&](const Quantum& known) {
+    return known.iteration == quantum.iteration && known.exponent >= quantum.exponent;
+  });
+}
+
+// What is left of the ledgers when everyone has learnt the quanta.
+void Learn(ResumeDecision& decision, std::map<WorkerId, Ledger>& ledgers) {
+  for (const Quantum& quantum : decision.quanta) {
+    bool wanted = false;
+    for (auto& [worker, ledger] : ledgers) {
+      if (worker.stage != quantum.stage || ledger.version != quantum.iteration) continue;
+      wanted = wanted || ledger.outgrown == quantum;
+      if (HasLearnt(ledger, quantum)) continue;
+      std::erase_if(ledger.iterations, [&quantum](const IterationLedger& entry) {
+        return entry.iteration >= quantum.iteration;
+      });
+    }
+    if (wanted) decision.redone.push_back(quantum);
+  }
+}
+
 }  // namespace
 
 StatusOr<ResumeDecision> PlanResume(const ResumeQuestion& asked,
@@ -94,7 +142,9 @@ StatusOr<ResumeDecision> PlanResume(const ResumeQuestion& asked,
   RC_CHECK(!asked.ledgers.empty());
   ResumeDecision decision;
   decision.verdicts = CollectVerdicts(asked.ledgers);
-  const std::map<WorkerId, Ledger> ledgers = Correct(asked.ledgers, decision);
+  decision.quanta = CollectQuanta(asked);
+  std::map<WorkerId, Ledger> ledgers = Correct(asked.ledgers, decision);
+  Learn(decision, ledgers);
   const ResumeQuestion question{
       .plan = asked.plan, .ledgers = ledgers, .iterations = asked.iterations, .tied = asked.tied};
   RC_ASSIGN_OR_RETURN(const VersionRange versions, FindVersions(question));

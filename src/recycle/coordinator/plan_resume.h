@@ -12,6 +12,10 @@
 // A verdict that corrects a step which stages have made already: what its iteration's successor has
 // is void, at everyone who has not applied the verdict yet, also at those who have not stepped.
 //
+// A quantum that somebody's gradient did not fit (reproducible sums): the stage, with tied
+// embeddings the first and the last together, gives up what it has of that iteration and does it
+// again out of its neighbours' logs. Nobody else repeats anything.
+//
 //   StatusOr<ResumeDecision> decision = PlanResume(
 //       {.plan = plan, .ledgers = ledgers, .iterations = 200, .tied = false}, order_remainder);
 //
@@ -55,6 +59,8 @@ struct ResumeDecision {
   bool repeat_validation = false;
   std::vector<Verdict> verdicts;    // known to any of the members, ascending
   std::vector<Rollback> rollbacks;  // by stage
+  std::vector<Quantum> quanta;      // known to any of the members or wanted, by stage and iteration
+  std::vector<Quantum> redone;      // those of them that were wanted
   int regenerated_actions = 0;      // F and I on committed stages, over all of `open`
   // Joiners that lack a gradient which nobody keeps any more: their donor died before it could hand
   // it over. Without them there is a decision; this one is void.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -125,6 +126,47 @@ TEST_F(PlanResumeTest, ACorrectionVoidsWhatIsNotOfTheRightStep) {
     EXPECT_EQ(state.done.size(), state.worker == At(0, 0) ? 1U : 0U) << state.worker;
   }
   EXPECT_EQ(Assignment(rest).WorkerOf(StageId(1), Batch(0, 1)).has_value(), true);
+}
+
+// 1:1 has a gradient of iteration 4 that does not fit, when stage 0 has stepped it already. Stage 1
+// does all of its own again, out of stage 0's logs; nobody else repeats anything.
+TEST_F(PlanResumeTest, AStageWhoseSumsHaveBeenOutgrownDoesTheIterationAgain) {
+  plan_.options.staggered = true;
+  const Quantum coarser{.stage = StageId(1), .iteration = 4, .exponent = -20};
+  for (auto& [worker, ledger] : ledgers_) {
+    ledger.version = worker.stage.value() == 0 ? 5 : 4;
+    IterationLedger& done = Of(worker, 4);
+    for (int index = 0; index < 2; ++index) {
+      const MicroBatch b{worker.pipeline, index};
+      if (worker.stage.value() == 0) {
+        done.log.push_back({BoundaryKind::kActivation, StageId(1), b});
+      } else {
+        done.progress[b] = Progress::kWeight;
+        done.log.push_back({BoundaryKind::kGradient, StageId(0), b});
+      }
+    }
+  }
+  ledgers_[At(1, 1)].outgrown = coarser;
+  ledgers_[At(0, 1)].quanta = {{.stage = StageId(1), .iteration = 4, .exponent = -25}};
+  ResumeDecision decision = Decide().value();
+  EXPECT_EQ(decision.quanta, std::vector<Quantum>{coarser});
+  EXPECT_EQ(decision.redone, std::vector<Quantum>{coarser});
+  EXPECT_EQ(decision.regenerated_actions, 0);
+  ASSERT_EQ(decision.open.size(), 1U);
+  EXPECT_EQ(decision.open[0].resends.size(), 4U);
+  for (const WorkerSchedule& schedule : decision.open[0].rest->workers) {
+    EXPECT_EQ(std::count_if(schedule.actions.begin(), schedule.actions.end(),
+                            [](const Action& action) { return HasMicroBatch(action.kind); }) > 0,
+              schedule.worker.stage.value() == 1)
+        << schedule.worker;
+  }
+  // Both have heard it: what they have counts.
+  ledgers_[At(1, 1)].outgrown.reset();
+  for (const WorkerId worker : {At(0, 1), At(1, 1)}) ledgers_[worker].quanta = {coarser};
+  decision = Decide().value();
+  EXPECT_EQ(decision.quanta, std::vector<Quantum>{coarser});
+  EXPECT_TRUE(decision.redone.empty());
+  EXPECT_TRUE(decision.open[0].resends.empty());
 }
 
 TEST_F(PlanResumeTest, TheRestGoesToWhoeverHasLeastToDo) {

@@ -237,6 +237,7 @@ StatusOr<TimePoint> ActionRunner::BackwardInput(const Action& action, int iterat
 }
 
 void ActionRunner::BackwardWeight(const Action& action, int iteration) {
+  services_.quanta.Open(iteration);
   services_.model.BackwardWeight(IndexOf(action),
                                  HookFor(FaultPoint::kBackwardWeight, iteration, action));
 }

@@ -31,6 +31,7 @@
 #include "recycle/executor/norm_book.h"
 #include "recycle/executor/pacer.h"
 #include "recycle/executor/peer_network.h"
+#include "recycle/executor/quantum_book.h"
 #include "recycle/nn/stage_model.h"
 #include "recycle/plan/action.h"
 
@@ -52,7 +53,8 @@ struct RunnerServices {
   ActionWatch& watch;
   BoundaryLog& log;
   MicroBatchLedger& ledger;
-  NormBook& norms;         // of the iterations before: they ride on what is sent
+  NormBook& norms;  // of the iterations before: they ride on what is sent
+  QuantumBook& quanta;
   Pacer* pacer = nullptr;  // null: actions take as long as they take
 };
 

@@ -38,7 +38,8 @@ struct TestWorker {
         injector(options, control, clock),
         log(1 << 20, ""),
         results(options.parallel.data * options.micro_batches),
-        runner(options, {model, batches, network, injector, clock, watch, log, ledger, norms}) {}
+        runner(options,
+               {model, batches, network, injector, clock, watch, log, ledger, norms, quanta}) {}
 
   Status Run(const char* action) {
     return runner.Run(*ParseAction(action), kIteration, results).status();
@@ -71,6 +72,7 @@ struct TestWorker {
   MicroBatchLedger ledger;
   MicroBatchResults results;
   NormBook norms;
+  QuantumBook quanta{options, norms};
   ActionRunner runner;
 };
 

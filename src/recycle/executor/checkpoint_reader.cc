@@ -29,7 +29,7 @@ StatusOr<TensorRead> FindTensorFor(const Checkpoint& checkpoint, const std::stri
 
 }  // namespace
 
-Status LoadState(const std::string& path, OptimizerStep& step) {
+StatusOr<std::optional<double>> LoadState(const std::string& path, OptimizerStep& step) {
   RC_ASSIGN_OR_RETURN(const Checkpoint checkpoint, OpenCheckpoint(path));
   std::vector<TensorRead> reads;
   const std::vector<ParameterState> states = step.state();
@@ -44,7 +44,11 @@ Status LoadState(const std::string& path, OptimizerStep& step) {
       reads.push_back(read);
     }
   }
-  return ReadTensors(path, reads);
+  RC_RETURN_IF_ERROR(ReadTensors(path, reads));
+  if (checkpoint.manifest.files.empty()) return std::optional<double>();
+  RC_ASSIGN_OR_RETURN(const ShardStamp stamp,
+                      ReadStamp(path + "/" + checkpoint.manifest.files.front().name));
+  return stamp.squared_norm;
 }
 
 }  // namespace recycle

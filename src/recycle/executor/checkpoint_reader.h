@@ -4,6 +4,7 @@
 #ifndef RECYCLE_EXECUTOR_CHECKPOINT_READER_H_
 #define RECYCLE_EXECUTOR_CHECKPOINT_READER_H_
 
+#include <optional>
 #include <string>
 
 #include "recycle/base/status.h"
@@ -12,9 +13,10 @@
 namespace recycle {
 
 // Writes parameters and moments of `path`, a checkpoint's folder, to the state of `step`; its
-// scalars are the caller's. Errors: kNotFound, kDataLoss: no checkpoint, a tensor that it lacks or
+// scalars are the caller's. Returns the squared norm of the gradient of the last step, if the
+// checkpoint knows it. Errors: kNotFound, kDataLoss: no checkpoint, a tensor that it lacks or
 // that has another shape, or damage; the state is undefined then.
-Status LoadState(const std::string& path, OptimizerStep& step);
+StatusOr<std::optional<double>> LoadState(const std::string& path, OptimizerStep& step);
 
 }  // namespace recycle
 

@@ -90,7 +90,9 @@ void CheckpointWriter::Flush() {
 
 CheckpointWriter::Share CheckpointWriter::Copy(Generation generation, const LayerRange& layers,
                                                OptimizerStep& step) const {
-  Share share{.stamp = {.iteration = step.version(), .generation = generation.value()},
+  Share share{.stamp = {.iteration = step.version(),
+                        .generation = generation.value(),
+                        .squared_norm = step.final_squared_norm()},
               .layers = layers,
               .numbers = {},
               .tensors = {}};

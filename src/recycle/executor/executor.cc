@@ -24,6 +24,7 @@
 #include "recycle/executor/state_transfers.h"
 #include "recycle/executor/training_loop.h"
 #include "recycle/nn/allocator.h"
+#include "recycle/nn/arithmetic.h"
 #include "recycle/nn/stage_model.h"
 
 namespace recycle {
@@ -75,8 +76,11 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
   Position position;
   FaultInjector injector(options, control, clock);
   injector.At(FaultPoint::kStart, /*iteration=*/0);
-  control.Send(
-      Hello{.worker = options.worker, .pid = getpid(), .generation = Generation(0), .version = 0});
+  control.Send(Hello{.worker = options.worker,
+                     .pid = getpid(),
+                     .generation = Generation(0),
+                     .version = 0,
+                     .arithmetic = Arithmetic()});
 
   StatusOr<std::shared_ptr<Device>> device = Device::Create(options.bind_address);
   if (!device.ok()) {

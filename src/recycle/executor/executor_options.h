@@ -58,6 +58,8 @@ struct ExecutorOptions {
   ModelOptions model;
   std::vector<LayerRange> layers;  // one range per stage
   OptimizerOptions optimizer;
+  bool reproducible = false;       // gradients are summed in fixed point
+  double presumed_norm = 1.0;      // of the gradient before the first one: their first quantum
   std::string token_file;          // prepared corpus
   double validation_fraction = 0;  // share of the samples kept for validation
   std::string bind_address = "127.0.0.1";

@@ -4,6 +4,9 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "recycle/base/check.h"
 #include "recycle/base/log.h"
 #include "recycle/executor/checksum.h"
@@ -14,6 +17,9 @@ namespace {
 // Parameters start at multiples of a cache line.
 constexpr std::size_t kAlignment = 16;
 constexpr int kReductionAttempts = 4;
+// Numbers of fixed point that are summed at a time: R is made of them piece by piece, so that it
+// takes no more memory than one of floats.
+constexpr std::size_t kPiece = std::size_t{1} << 18;
 
 // One member gives `numbers` to all those who lack them, as a sum to which everybody else adds
 // nothing: x + -0 is x to the bit, for a zero of either sign, too. Who holds them keeps them.
@@ -30,7 +36,9 @@ std::size_t AlignUp(std::size_t size) { return (size + kAlignment - 1) / kAlignm
 
 }  // namespace
 
-GradientReduction::GradientReduction(std::vector<Parameter>& parameters, bool apart) {
+GradientReduction::GradientReduction(std::vector<Parameter>& parameters, bool apart,
+                                     FixedPointSums* sums)
+    : sums_(sums) {
   std::vector<std::size_t> offsets(parameters.size());
   std::size_t size = 0;
   for (const bool tied : {false, true}) {
@@ -39,13 +47,16 @@ GradientReduction::GradientReduction(std::vector<Parameter>& parameters, bool ap
       offsets[i] = size;
       size += AlignUp(static_cast<std::size_t>(parameters[i].value.numel()));
     }
+    // The last number of a part counts members that have seen something that was not finite.
+    if (sums != nullptr && size > stage_.end) size += kAlignment;
     (tied ? tied_ : stage_).end = size;
     if (!tied) tied_.begin = size;
   }
-  local_ = at::zeros({static_cast<std::int64_t>(size)}, at::kFloat);
+  local_ = at::zeros({static_cast<std::int64_t>(size)}, sums == nullptr ? at::kFloat : at::kLong);
   reduced_.resize(size);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Parameter& parameter = parameters[i];
+    parameter.sums = sums;
     const std::int64_t count = parameter.value.numel();
     parameter.gradient = local_.narrow(0, static_cast<std::int64_t>(offsets[i]), count)
                              .view(parameter.value.sizes());
@@ -78,14 +89,43 @@ Status GradientReduction::HandOver(ReduceGroup& group, ReducedPart part, bool is
 
 Status GradientReduction::Sum(ReduceGroup& group, ReducedPart part,
                               const ReductionRequest& request) {
-  const std::span<const float> local(local_.data_ptr<float>() + At(part).begin, At(part).size());
-  const std::span<float> reduced = Reduced(part);
-  const float scale = 1.0F / static_cast<float>(request.tokens);
-  RC_RETURN_IF_ERROR(group.AllReduceSum(local, reduced));
-  for (float& element : reduced) element *= scale;
+  RC_RETURN_IF_ERROR(sums_ == nullptr ? SumFloats(group, part, request.tokens)
+                                      : SumFixedPoint(group, part, request.tokens));
   if (part == ReducedPart::kStage && !request.results.empty()) {
     RC_RETURN_IF_ERROR(group.AllReduceSum(request.results, request.reduced_results));
   }
+  return OkStatus();
+}
+
+Status GradientReduction::SumFloats(ReduceGroup& group, ReducedPart part, std::int64_t tokens) {
+  const std::span<const float> local(local_.data_ptr<float>() + At(part).begin, At(part).size());
+  const std::span<float> reduced = Reduced(part);
+  const float scale = 1.0F / static_cast<float>(tokens);
+  RC_RETURN_IF_ERROR(group.AllReduceSum(local, reduced));
+  for (float& element : reduced) element *= scale;
+  return OkStatus();
+}
+
+Status GradientReduction::SumFixedPoint(ReduceGroup& group, ReducedPart part, std::int64_t tokens) {
+  RC_CHECK(!sums_->coarser()) << "a gradient does not fit the quantum 2^" << sums_->quantum();
+  // As unsigned numbers: what is not finite has left anything there.
+  const std::span local(
+      reinterpret_cast<std::uint64_t*>(local_.data_ptr<std::int64_t>()) + At(part).begin,
+      At(part).size());
+  const std::span<float> reduced = Reduced(part);
+  if (local.empty()) return OkStatus();
+  local.back() = sums_->finite() ? 0 : 1;
+  const double scale = sums_->unit() / static_cast<double>(tokens);
+  std::vector<std::uint64_t> total(std::min(kPiece, local.size()));
+  for (std::size_t begin = 0; begin < local.size(); begin += kPiece) {
+    total.resize(std::min(kPiece, local.size() - begin));
+    RC_RETURN_IF_ERROR(group.AllReduceSum(local.subspan(begin, total.size()), std::span(total)));
+    for (std::size_t i = 0; i < total.size(); ++i) {
+      const auto quanta = static_cast<std::int64_t>(total[i]);
+      reduced[begin + i] = static_cast<float>(static_cast<double>(quanta) * scale);
+    }
+  }
+  if (total.back() != 0) std::ranges::fill(reduced, std::numeric_limits<float>::quiet_NaN());
   return OkStatus();
 }
 

@@ -1,7 +1,8 @@
 // The gradients of a stage as two flat buffers: the local sum, into which the model's W actions add
 // (its accumulators become views of it), and the reduced gradient R, the sum over all live peers
 // divided by the global token count. The all-reduce is out of place: the local sum survives
-// whatever happens to it. After it comes the commit round, in which the peers compare a checksum of
+// whatever happens to it. Sums may be of fixed point: then R does not depend on who ran what, to
+// the bit. After it comes the commit round, in which the peers compare a checksum of
 // R; only after it may anyone pass on, so that R is unique.
 //
 // R has two parts. Tied parameters are summed over the members of the first and the last stage in a
@@ -28,6 +29,7 @@
 
 #include "recycle/base/status.h"
 #include "recycle/comm/reduce_group.h"
+#include "recycle/nn/fixed_point_sums.h"
 #include "recycle/nn/stage_model.h"
 #include "recycle/protocol/messages.h"
 
@@ -45,12 +47,14 @@ struct ReductionRequest {
 class GradientReduction {
  public:
   // Replaces the accumulators of `parameters` by zeroed views of the local buffer. With `apart` the
-  // parameters marked as tied go through the tied group, else through the stage's.
-  GradientReduction(std::vector<Parameter>& parameters, bool apart);
+  // parameters marked as tied go through the tied group, else through the stage's. `sums`: what the
+  // accumulators are in, which must outlive this; nullptr: floats.
+  GradientReduction(std::vector<Parameter>& parameters, bool apart, FixedPointSums* sums);
 
   // All-reduce and commit round of each part. Every peer calls it, also one that ran no
-  // micro-batch. Errors: kAborted, kUnavailable; kDataLoss when the peers' results differ even
-  // after being done again.
+  // micro-batch. Fixed point: all peers' sums have the same quantum, which fits what was added; R
+  // is no number at all if some of that was not finite. Errors: kAborted, kUnavailable; kDataLoss
+  // when the peers' results differ even after being done again.
   Status Reduce(ReduceGroup& stage_group, ReduceGroup* tied_group, const ReductionRequest& request);
 
   // The round in which the members of `group` that lack `part` get it from the one that says
@@ -85,12 +89,15 @@ class GradientReduction {
   Part& At(ReducedPart part) { return part == ReducedPart::kTied ? tied_ : stage_; }
   std::span<float> Reduced(ReducedPart part);
   Status Sum(ReduceGroup& group, ReducedPart part, const ReductionRequest& request);
+  Status SumFloats(ReduceGroup& group, ReducedPart part, std::int64_t tokens);
+  Status SumFixedPoint(ReduceGroup& group, ReducedPart part, std::int64_t tokens);
   Status Receive(ReduceGroup& group, ReducedPart part, bool is_source,
                  const ReductionRequest& request);
   // `round`, then the commit round, until all agree.
   Status UntilAgreed(ReduceGroup& group, ReducedPart part, const ReductionRequest& request,
                      const std::function<Status()>& round);
 
+  FixedPointSums* const sums_;
   at::Tensor local_;
   std::vector<float> reduced_;
   std::vector<std::span<const float>> reduced_spans_;

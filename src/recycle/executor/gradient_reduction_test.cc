@@ -24,7 +24,7 @@ class Member {
   Member(const std::shared_ptr<Device>& device, int rank, Exchange& exchange)
       : parameters_{MakeParameter("wte.weight", 40, /*tied=*/true),
                     MakeParameter("bias", 9, false)},
-        gradients_(parameters_, /*apart=*/true),
+        gradients_(parameters_, /*apart=*/true, /*sums=*/nullptr),
         reduced_results_(4),
         rank_(rank),
         device_(device) {

@@ -11,6 +11,7 @@
 #include "recycle/base/sha256.h"
 #include "recycle/executor/checksum.h"
 #include "recycle/executor/learning_rate.h"
+#include "recycle/nn/accumulate.h"
 
 namespace recycle {
 namespace {
@@ -56,15 +57,17 @@ Verdict Unpack(std::uint64_t packed, int iteration) {
 }  // namespace
 
 OptimizerStep::OptimizerStep(const ExecutorOptions& options, StageModel& model,
-                             PeerNetwork& network, FaultInjector& injector, NormBook& norms)
+                             PeerNetwork& network, FaultInjector& injector, NormBook& norms,
+                             QuantumBook& quanta)
     : options_(options),
       model_(model),
       network_(network),
       injector_(injector),
       norms_(norms),
+      quanta_(quanta),
       poisons_(options.poisons),
       tied_apart_(options.model.tied && options.parallel.num_stages() > 1),
-      gradients_(model.parameters(), tied_apart_),
+      gradients_(model.parameters(), tied_apart_, quanta.sums()),
       optimizer_(options.optimizer, ToStepped(model.parameters())) {
   const int micro_batches = options.parallel.data * options.micro_batches;
   if (is_last()) reduced_results_.resize(MicroBatchResults(micro_batches).values().size());
@@ -90,17 +93,28 @@ void OptimizerStep::DiscardReduced() {
   if (reduced_of_ == version_) gradients_.Discard();
 }
 
+void OptimizerStep::DiscardSums() {
+  DiscardReduced();
+  model_.ZeroGradients();
+}
+
+void OptimizerStep::Poison() {
+  std::erase_if(poisons_, [this](const GradientPoison& poison) {
+    if (poison.worker != options_.worker || poison.iteration != version_) return false;
+    AddGradient(std::span(&poison.value, 1), 0, model_.parameters().front());
+    return !quanta_.outgrown();  // else it comes again with the coarser quantum
+  });
+}
+
 Status OptimizerStep::Reduce(MicroBatchResults& results, bool stop_requested) {
   ReductionRequest request = MakeRequest();
   if (is_last()) {
     if (stop_requested) results.SetStopWanted();
     request.results = results.values();
   }
-  std::erase_if(poisons_, [this](const GradientPoison& poison) {
-    if (poison.worker != options_.worker || poison.iteration != version_) return false;
-    model_.parameters().front().gradient.data_ptr<float>()[0] += poison.value;
-    return true;
-  });
+  quanta_.Open(version_);
+  Poison();
+  if (quanta_.outgrown()) return absl::AbortedError("a gradient does not fit the sums");
   reduced_of_ = version_;
   return gradients_.Reduce(network_.stage_group(), network_.tied_group(), request);
 }
@@ -281,6 +295,7 @@ Status OptimizerStep::Step(bool synchronous) {
   validated_ = false;
   if (verdict != nullptr) Finalize(*verdict);
   norms_.DropBefore(version_ - 2);
+  quanta_.DropBefore(version_);
   return OkStatus();
 }
 
@@ -294,6 +309,7 @@ void OptimizerStep::Restore(const Scalars& scalars) {
   skipped_in_a_row_ = scalars.skipped_in_a_row;
   final_ = scalars;
   norms_.Clear();
+  quanta_.StartOver(version_);
   if (scalars.verdict) {
     norms_.Note(*scalars.verdict);
     norms_.SetOwn(version_ - 1, scalars.previous_squared_norm);

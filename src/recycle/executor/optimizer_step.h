@@ -40,6 +40,7 @@
 #include "recycle/executor/norm_book.h"
 #include "recycle/executor/norm_exchange.h"
 #include "recycle/executor/peer_network.h"
+#include "recycle/executor/quantum_book.h"
 #include "recycle/executor/step_undo.h"
 #include "recycle/nn/stage_model.h"
 #include "recycle/protocol/messages.h"
@@ -50,7 +51,7 @@ class OptimizerStep {
  public:
   // Takes over the model's gradient accumulators. The references must outlive this.
   OptimizerStep(const ExecutorOptions& options, StageModel& model, PeerNetwork& network,
-                FaultInjector& injector, NormBook& norms);
+                FaultInjector& injector, NormBook& norms, QuantumBook& quanta);
 
   int version() const { return version_; }
   // The step that made `version()` is final.
@@ -67,11 +68,14 @@ class OptimizerStep {
   bool Holds(ReducedPart part) const { return reduced_of_ == version_ && gradients_.Holds(part); }
   // The stage is open: whatever parts are here are summed again.
   void DiscardReduced();
+  // What has been summed of iteration `version()` is void.
+  void DiscardSums();
   // The bits before the last step are here.
   bool holds_undo() const { return undo_.held(); }
 
   // REDUCE_GRAD: gradients, the last stage's results and the wish to stop, and the commit round.
-  // Errors: kAborted, kUnavailable; kDataLoss: the peers cannot agree.
+  // Errors: kAborted, also if the sums have outgrown their quantum; kUnavailable; kDataLoss: the
+  // peers cannot agree.
   Status Reduce(MicroBatchResults& results, bool stop_requested);
 
   // REDUCE_GRAD of a committed stage: this worker's part in a hand-over that concerns it (see
@@ -132,6 +136,10 @@ class OptimizerStep {
   const std::vector<Parameter>& parameters() const { return model_.parameters(); }
   // Of the newest version that is final.
   const Scalars& scalars() const { return final_; }
+  // Of the whole gradient of the newest final step, if that is known.
+  std::optional<double> final_squared_norm() const {
+    return final_.verdict ? std::optional(final_.verdict->squared_norm) : std::nullopt;
+  }
   // Takes over `scalars`; the numbers have been written already.
   void Restore(const Scalars& scalars);
 
@@ -161,12 +169,14 @@ class OptimizerStep {
   Status Evaluate();
   StatusOr<GlobalNorm> Collect(int iteration, const GlobalNorm& own);
   void Finalize(const Verdict& verdict);
+  void Poison();
 
   const ExecutorOptions& options_;
   StageModel& model_;
   PeerNetwork& network_;
   FaultInjector& injector_;
   NormBook& norms_;
+  QuantumBook& quanta_;
   std::vector<GradientPoison> poisons_;  // that have not been given
   const bool tied_apart_;                // tied parameters are reduced with another stage
   GradientReduction gradients_;

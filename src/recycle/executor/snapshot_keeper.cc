@@ -92,7 +92,7 @@ void SnapshotKeeper::BeginGiver(std::int64_t id, Giver& giver, const std::string
                                        ? store_.Find(giver.order.stage, *giver.order.version)
                                        : store_.Newest(giver.order.stage);
   if (snapshot != nullptr) {
-    giver.donor->Give(snapshot->version, snapshot->parameters);
+    giver.donor->Give(*snapshot);
   } else if (giver.order.version) {
     control_.Send(TransferBroken{.transfer = id, .error = "that snapshot has gone"});
   }
@@ -137,7 +137,8 @@ void SnapshotKeeper::Take(OptimizerStep& step, bool anew) {
     store_.Begin(stage, version);
   }
   const std::vector<ParameterState> state = step.state();
-  Snapshot snapshot{.version = version, .parameters = {}};
+  Snapshot snapshot{
+      .version = version, .squared_norm = step.final_squared_norm(), .parameters = {}};
   for (const ParameterState& parameter : state) {
     if (snapshot.parameters.size() == state.size() / 2) {
       injector_.At(FaultPoint::kSnapshot, version - 1);
@@ -148,11 +149,11 @@ void SnapshotKeeper::Take(OptimizerStep& step, bool anew) {
   Keep(stage, snapshot);
   const std::lock_guard lock(mutex_);
   for (const auto& [transfer, giver] : givers_) {
-    if (!giver.order.version) giver.donor->Give(version, snapshot.parameters);
+    if (!giver.order.version) giver.donor->Give(snapshot);
   }
 }
 
-Status SnapshotKeeper::Restore(int version, OptimizerStep& step) {
+StatusOr<std::optional<double>> SnapshotKeeper::Restore(int version, OptimizerStep& step) {
   const std::lock_guard lock(mutex_);
   const Snapshot* const snapshot = store_.Find(options_.worker.stage, version);
   if (snapshot == nullptr) {
@@ -168,7 +169,7 @@ Status SnapshotKeeper::Restore(int version, OptimizerStep& step) {
         fmt::format("the snapshot of iteration {} is not of this stage", version));
   }
   for (std::size_t i = 0; i < state.size(); ++i) WriteState(*snapshot->parameters[i], state[i]);
-  return OkStatus();
+  return snapshot->squared_norm;
 }
 
 void SnapshotKeeper::StartOver(std::optional<int> version) {

@@ -52,9 +52,10 @@ class SnapshotKeeper {
   // for somebody has come who has none.
   void Take(OptimizerStep& step, bool anew);
 
-  // Writes the numbers of the own stage's snapshot of `version` to `step`. Error: kNotFound: there
-  // is none; kDataLoss: it is another stage's.
-  Status Restore(int version, OptimizerStep& step);
+  // Writes the numbers of the own stage's snapshot of `version` to `step`; returns the squared norm
+  // of the gradient that made it, if that is known. Error: kNotFound: there is none; kDataLoss: it
+  // is another stage's.
+  StatusOr<std::optional<double>> Restore(int version, OptimizerStep& step);
   // Everybody has gone back: to the snapshot of `version`, and others are void; or, absent, to a
   // checkpoint, and all are.
   void StartOver(std::optional<int> version);

@@ -48,6 +48,7 @@ Status SnapshotReceiver::Add(StateRecord record) {
     snapshot_.parameters.push_back(
         std::make_shared<const std::vector<std::byte>>(std::move(record.bytes)));
   } else {
+    if (header.knows_verdict != 0) snapshot_.squared_norm = header.verdict_squared_norm;
     events_.complete(std::exchange(snapshot_, {}));
   }
   return OkStatus();

@@ -25,7 +25,8 @@ namespace recycle {
 
 struct Snapshot {
   int version = 0;
-  std::vector<SharedBytes> parameters;  // each with its moments, in the stage's order
+  std::optional<double> squared_norm = std::nullopt;  // of the last step's gradient, if known
+  std::vector<SharedBytes> parameters;                // each with its moments, in the stage's order
 };
 
 class SnapshotStore {

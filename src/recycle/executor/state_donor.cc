@@ -104,18 +104,20 @@ void StateDonor::End(const OptimizerStep& step, bool owes_validation) {
   changed_.notify_all();
 }
 
-void StateDonor::Give(int version, const std::vector<SharedBytes>& parameters) {
+void StateDonor::Give(const Snapshot& snapshot) {
   const std::lock_guard lock(mutex_);
   if (over_) return;
   outgoing_.clear();
   waiting_bytes_ = 0;
   StateRecordHeader header;
-  header.version = version;
-  for (const SharedBytes& bytes : parameters) {
+  header.version = snapshot.version;
+  for (const SharedBytes& bytes : snapshot.parameters) {
     Push(header, bytes);
     ++header.index;
   }
   header.kind = StateRecordKind::kEnd;
+  header.knows_verdict = snapshot.squared_norm ? 1 : 0;
+  header.verdict_squared_norm = snapshot.squared_norm.value_or(0);
   Push(header, std::make_shared<const std::vector<std::byte>>());
   changed_.notify_all();
 }

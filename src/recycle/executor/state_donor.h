@@ -11,7 +11,7 @@
 //
 // Instead of the last two, a donor of snapshots:
 //
-//   donor.Give(version, parameters);
+//   donor.Give(snapshot);
 //
 // Thread-safe.
 // Source: "Coming back" of docs/RECOVERY.md.
@@ -35,6 +35,7 @@
 #include "recycle/comm/inbox.h"
 #include "recycle/comm/mesh.h"
 #include "recycle/executor/optimizer_step.h"
+#include "recycle/executor/snapshot_store.h"
 #include "recycle/executor/state_record.h"
 #include "recycle/protocol/messages.h"
 
@@ -63,7 +64,7 @@ class StateDonor {
   void End(const OptimizerStep& step, bool owes_validation);
 
   // Sends a whole snapshot, under the rate limit, instead of one that has not gone out yet.
-  void Give(int version, const std::vector<SharedBytes>& parameters);
+  void Give(const Snapshot& snapshot);
 
  private:
   struct Outgoing {

@@ -36,7 +36,8 @@ struct StateRecordHeader {
   std::int32_t stops_next = 0;
   std::int32_t clean_in_a_row = 0;
   std::int32_t skipped_in_a_row = 0;
-  std::int32_t knows_verdict = 0;  // on iteration `version` - 1
+  // On iteration `version` - 1. A snapshot's end says nothing else.
+  std::int32_t knows_verdict = 0;
   std::int32_t verdict_stop = 0;
   double verdict_squared_norm = 0;
   double squared_norm = 0;  // kStep: the global one; kEnd: this stage's share of the last one

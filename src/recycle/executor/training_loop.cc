@@ -50,9 +50,10 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
       services_(services),
       model_(model),
       log_(options.log_bytes, options.log_folder),
+      quanta_(options, norms_),
       runner_(options, {model, batches, services.network, services.injector, services.clock,
-                        services.position.watch, log_, ledger_, norms_, services.pacer}),
-      step_(options, model, services.network, services.injector, norms_),
+                        services.position.watch, log_, ledger_, norms_, quanta_, services.pacer}),
+      step_(options, model, services.network, services.injector, norms_, quanta_),
       results_(options.parallel.data * options.micro_batches),
       checkpoints_(options, services.control, services.injector),
       trace_(options.trace_file, options.time_scale.value_or(1)) {
@@ -108,6 +109,7 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
     services_.snapshots.StartOver(prepare.from_memory ? prepare.restore : std::nullopt);
   }
   ApplyVerdicts(resume.verdicts);
+  ApplyQuanta(resume.quanta);
   RC_RETURN_IF_ERROR(services_.network.Connect(resume));
   return resume;
 }
@@ -115,16 +117,16 @@ StatusOr<Resume> TrainingLoop::Regroup(const Prepare& prepare) {
 Status TrainingLoop::Restore(const Prepare& prepare) {
   const int version = *prepare.restore;
   checkpoints_.Flush();  // what is said of it must come before the ledger
-  const Status loaded = LoadRestored(version, prepare.from_memory);
+  const StatusOr<OptimizerStep::Scalars> loaded = LoadRestored(version, prepare.from_memory);
   if (!loaded.ok()) {
     services_.control.Send(RestoreFailed{.generation = prepare.generation,
                                          .version = version,
-                                         .error = std::string(loaded.message())});
-    return absl::AbortedError(loaded.message());
+                                         .error = std::string(loaded.status().message())});
+    return absl::AbortedError(loaded.status().message());
   }
   LogInfo("goes on from the {} of iteration {}",
           prepare.from_memory ? "snapshot in memory" : "checkpoint", version);
-  step_.Restore({.version = version});
+  step_.Restore(*loaded);
   model_.ForgetMicroBatches();
   ledger_.Clear();
   log_.Clear();
@@ -137,11 +139,20 @@ Status TrainingLoop::Restore(const Prepare& prepare) {
   return OkStatus();
 }
 
-Status TrainingLoop::LoadRestored(int version, bool from_memory) {
-  if (from_memory) return services_.snapshots.Restore(version, step_);
-  RC_RETURN_IF_ERROR(LoadState(CheckpointFolder(options_.checkpoint_folder).Path(version), step_));
-  checkpoints_.NoteRestored(version);
-  return OkStatus();
+StatusOr<OptimizerStep::Scalars> TrainingLoop::LoadRestored(int version, bool from_memory) {
+  OptimizerStep::Scalars scalars{.version = version};
+  std::optional<double> squared_norm;
+  if (from_memory) {
+    RC_ASSIGN_OR_RETURN(squared_norm, services_.snapshots.Restore(version, step_));
+  } else {
+    const std::string path = CheckpointFolder(options_.checkpoint_folder).Path(version);
+    RC_ASSIGN_OR_RETURN(squared_norm, LoadState(path, step_));
+    checkpoints_.NoteRestored(version);
+  }
+  if (squared_norm) {
+    scalars.verdict = Verdict{.iteration = version - 1, .squared_norm = *squared_norm};
+  }
+  return scalars;
 }
 
 Status TrainingLoop::TakeOverState() {
@@ -168,6 +179,8 @@ Ledger TrainingLoop::MakeLedger(Generation generation, Endpoints endpoints) {
                 .version = step_.version(),
                 .validated = step_.validated(),
                 .verdicts = norms_.verdicts(),
+                .quanta = quanta_.learnt(),
+                .outgrown = quanta_.outgrown(),
                 .owes_validation = owes_validation_,
                 .iterations = {},
                 .undo = {},
@@ -363,6 +376,7 @@ Status TrainingLoop::Traced(const Action& action, int iteration, bool regenerate
 
 StatusOr<ActionTimes> TrainingLoop::RunOnModel(const Action& action) {
   RC_ASSIGN_OR_RETURN(ActionTimes times, runner_.Run(action, step_.version(), results_));
+  RC_RETURN_IF_ERROR(CheckSums());
   // F of this iteration ran on every stage, so everybody holds the gradient of the one before; and
   // the last stage runs no I before it has judged.
   const bool is_backward =
@@ -409,7 +423,9 @@ Status TrainingLoop::ReduceGradient() {
   }
   RC_RETURN_IF_ERROR(Meet(services_.network.stage_group()));
   if (ReduceGroup* const tied = services_.network.tied_group()) RC_RETURN_IF_ERROR(Meet(*tied));
-  RC_RETURN_IF_ERROR(step_.Reduce(results_, services_.mailbox.stop_requested()));
+  const Status reduced = step_.Reduce(results_, services_.mailbox.stop_requested());
+  RC_RETURN_IF_ERROR(CheckSums());
+  RC_RETURN_IF_ERROR(reduced);
   Hold(ActionKind::kReduceGrad);
   return OkStatus();
 }
@@ -463,16 +479,38 @@ Status TrainingLoop::JudgeLastStep() {
 void TrainingLoop::ApplyVerdicts(const std::vector<Verdict>& verdicts) {
   const bool was_validated = step_.validated();
   if (const std::optional<int> void_from = step_.Apply(verdicts)) {
-    LogInfo("what was done of iteration {} is void", *void_from + 1);
-    if (*void_from == step_.version()) {
-      model_.ForgetMicroBatches();
-      ledger_.Clear();
-      results_.Clear();
-    }
-    log_.DropFrom(*void_from);
-    services_.network.DropFrom(*void_from);
+    DropWork(*void_from);
   }
   if (!was_validated && step_.validated()) NoteValidated();
+}
+
+void TrainingLoop::ApplyQuanta(const std::vector<Quantum>& quanta) {
+  for (const Quantum& quantum : quanta) {
+    if (quantum.stage != options_.worker.stage) continue;
+    if (!quanta_.Learn(quantum, step_.version())) continue;
+    step_.DiscardSums();
+    DropWork(step_.version());
+  }
+}
+
+void TrainingLoop::DropWork(int from) {
+  LogInfo("what was done of iteration {} is void", from + 1);
+  if (from == step_.version()) {
+    model_.ForgetMicroBatches();
+    ledger_.Clear();
+    results_.Clear();
+  }
+  log_.DropFrom(from);
+  services_.network.DropFrom(from);
+}
+
+Status TrainingLoop::CheckSums() {
+  const std::optional<Quantum> coarser = quanta_.outgrown();
+  if (!coarser) return OkStatus();
+  services_.control.Send(
+      Outgrown{.generation = services_.network.generation(), .quantum = *coarser});
+  return absl::AbortedError(
+      fmt::format("a gradient of iteration {} does not fit the sums", coarser->iteration + 1));
 }
 
 void TrainingLoop::CloseIterationBefore() {

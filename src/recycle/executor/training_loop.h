@@ -40,6 +40,7 @@
 #include "recycle/executor/peer_network.h"
 #include "recycle/executor/position.h"
 #include "recycle/executor/profile_writer.h"
+#include "recycle/executor/quantum_book.h"
 #include "recycle/executor/snapshot_keeper.h"
 #include "recycle/executor/state_transfers.h"
 #include "recycle/executor/trace_writer.h"
@@ -80,7 +81,8 @@ class TrainingLoop {
   // The checkpoint or snapshot that `prepare` names instead of all that this worker has. kAborted
   // if it cannot be loaded: the coordinator knows and prepares something else.
   Status Restore(const Prepare& prepare);
-  Status LoadRestored(int version, bool from_memory);
+  // Writes the numbers; returns what the version does not tell.
+  StatusOr<OptimizerStep::Scalars> LoadRestored(int version, bool from_memory);
   // A worker that comes back: from now on it is where its donor is.
   Status TakeOverState();
   Ledger MakeLedger(Generation generation, Endpoints endpoints);
@@ -115,6 +117,11 @@ class TrainingLoop {
   Status JudgeLastStep();
   // By what a Resume knows; between Promise and Connect.
   void ApplyVerdicts(const std::vector<Verdict>& verdicts);
+  void ApplyQuanta(const std::vector<Quantum>& quanta);
+  // Do the sums of this iteration fit? If not, the coordinator hears it.
+  Status CheckSums();
+  // Nothing counts any more that was done or received of iteration `from`, `version` at least.
+  void DropWork(int from);
   // This worker knows that nobody needs anything of the iteration before any more.
   void CloseIterationBefore();
   // The step before has just turned out final.
@@ -140,6 +147,7 @@ class TrainingLoop {
   BoundaryLog log_;
   MicroBatchLedger ledger_;
   NormBook norms_;
+  QuantumBook quanta_;
   ActionRunner runner_;
   OptimizerStep step_;
   MicroBatchResults results_;  // of iteration `version`

@@ -8,13 +8,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "recycle/nn/accumulate.h"
+
 namespace recycle {
 namespace {
 
-// Adds each row of grad_ND to the row of `gradient` that its token names. Rows of equal tokens are
-// summed first, as autograd does, and only the rows that occur are touched.
+// Adds each row of grad_ND to the row of the gradient that its token names. Rows of equal tokens
+// are summed first, as autograd does, and only the rows that occur are touched.
 void AddTokenGradients(const at::Tensor& tokens_BT, const at::Tensor& grad_ND,
-                       at::Tensor& gradient) {
+                       Parameter& embedding) {
   const std::int64_t width = grad_ND.size(1);
   const auto* tokens = tokens_BT.data_ptr<std::int64_t>();
   const float* grad = grad_ND.data_ptr<float>();
@@ -27,10 +29,10 @@ void AddTokenGradients(const at::Tensor& tokens_BT, const at::Tensor& grad_ND,
     float* sum = sums.data() + it->second * width;
     for (std::int64_t d = 0; d < width; ++d) sum[d] += grad[row * width + d];
   }
-  float* total = gradient.data_ptr<float>();
+  const auto row_width = static_cast<std::size_t>(width);
   for (const auto& [token, slot] : slots) {
-    const float* sum = sums.data() + slot * width;
-    for (std::int64_t d = 0; d < width; ++d) total[token * width + d] += sum[d];
+    AddGradient(std::span<const float>(sums.data() + slot * width, row_width),
+                static_cast<std::size_t>(token) * row_width, embedding);
   }
 }
 
@@ -52,10 +54,8 @@ class EmbeddingLayer : public Layer {
       return {};
     }
     void BackwardWeight() override {
-      const std::int64_t length = tokens_BT_.size(1);
-      AddTokenGradients(tokens_BT_, grad_BTD_.view({-1, grad_BTD_.size(2)}),
-                        layer_.token_.gradient);
-      layer_.position_.gradient.narrow(0, 0, length).add_(at::sum(grad_BTD_, 0));
+      AddTokenGradients(tokens_BT_, grad_BTD_.view({-1, grad_BTD_.size(2)}), layer_.token_);
+      AddGradient(at::sum(grad_BTD_, 0), layer_.position_);
     }
     void AppendTo(TensorList& tensors) const override {
       tensors.insert(tensors.end(), {tokens_BT_, grad_BTD_});

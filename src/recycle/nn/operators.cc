@@ -16,6 +16,8 @@
 #include <cmath>
 #include <limits>
 
+#include "recycle/nn/accumulate.h"
+
 namespace recycle {
 namespace {
 
@@ -37,8 +39,12 @@ at::Tensor Linear::BackwardInput(const at::Tensor& grad, Run& run) const {
 }
 
 void Linear::BackwardWeight(Run& run) const {
-  weight_->gradient.addmm_(run.grad.t(), run.x);
-  if (bias_ != nullptr) bias_->gradient.add_(at::sum(run.grad, 0));
+  if (weight_->sums == nullptr) {
+    weight_->gradient.addmm_(run.grad.t(), run.x);
+  } else {
+    AddGradient(at::mm(run.grad.t(), run.x), *weight_);
+  }
+  if (bias_ != nullptr) AddGradient(at::sum(run.grad, 0), *bias_);
   run = {};
 }
 
@@ -64,8 +70,8 @@ at::Tensor Norm::BackwardInput(const at::Tensor& grad, Run& run) const {
 }
 
 void Norm::BackwardWeight(Run& run) const {
-  weight_->gradient.add_(run.grad_weight);
-  bias_->gradient.add_(run.grad_bias);
+  AddGradient(run.grad_weight, *weight_);
+  AddGradient(run.grad_bias, *bias_);
   run = {};
 }
 

@@ -52,6 +52,8 @@ struct Hello {
   Generation generation;  // of the newest Ledger it has sent; 0: none, it was in no generation yet
   std::int32_t version = 0;  // steps made by then
   std::vector<SnapshotHeld> snapshots = {};
+  // On what the bits of its results depend: build and kind of processor.
+  std::string arithmetic = "";
 };
 
 // Sent by its own thread every heartbeat interval, whatever the training thread does.
@@ -117,6 +119,15 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
+// Reproducible sums: the workers of `stage` sum their gradients of `iteration` in multiples of
+// 2^exponent, or coarser. They had begun with a finer one, and some gradient did not fit.
+struct Quantum {
+  StageId stage;
+  std::int32_t iteration = 0;
+  std::int32_t exponent = 0;
+  bool operator==(const Quantum&) const = default;
+};
+
 // The answer to Prepare, and a promise: until Resume the worker runs nothing, accepts nothing of an
 // older generation and discards nothing.
 struct Ledger {
@@ -127,6 +138,10 @@ struct Ledger {
   // Those known here, ascending: of the iterations before `version`, and of `version` itself if
   // it was known before the step. Then every live worker holds the reduced gradient.
   std::vector<Verdict> verdicts;
+  // Those of this stage that it has learnt from a Resume, ascending: iteration `version` and later.
+  std::vector<Quantum> quanta = {};
+  // A gradient here did not fit: this one would. What this worker has summed is void.
+  std::optional<Quantum> outgrown = std::nullopt;
   // The validation pass after step `version` - 1 is due and not finished here.
   bool owes_validation = false;
   std::vector<IterationLedger> iterations;   // ascending; those that are not closed, at most two
@@ -169,6 +184,13 @@ struct IterationDone {
 struct Amend {
   Generation generation;  // running; in a newer one the ledgers say it
   Verdict verdict;
+};
+
+// A gradient of the sender's does not fit the sums: a generation is due in which its stage makes
+// those of the iteration again. The sender's ledger says the same.
+struct Outgrown {
+  Generation generation;  // running; in a newer one the ledgers say it
+  Quantum quantum;
 };
 
 // A fatal error the worker caught itself (memory, disk, NaN); it leaves right after.
@@ -246,7 +268,7 @@ struct RestoreFailed {
 using ExecutorMessage =
     std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed, IterationDone, LastWords,
                  FaultReport, Finished, TransferOpened, TransferBroken, CaughtUp, StateHash,
-                 Departing, ShardWritten, RestoreFailed, SnapshotHeld, Amend>;
+                 Departing, ShardWritten, RestoreFailed, SnapshotHeld, Amend, Outgrown>;
 
 // --- coordinator -> executor -------------------------------------------------------------------
 
@@ -301,6 +323,9 @@ struct Resume {
   bool repeat_validation = false;
   // What any live worker knows, ascending. Whoever has not applied one does so first of all.
   std::vector<Verdict> verdicts;
+  // What any live worker has learnt or wants, one per stage and iteration. Those of the stage who
+  // stand at the iteration and have not learnt it give up what they have of it first of all.
+  std::vector<Quantum> quanta = {};
   std::map<WorkerId, Endpoints> endpoints;  // by listening worker
   std::shared_ptr<const Plan> plan;         // for every iteration from `next_iteration` on
   // Somebody came back: everyone sends its StateHash at version `next_iteration` + 1.

@@ -31,6 +31,7 @@ void Fill(const Hello& message, v1::ExecutorMessage& proto) {
   proto.mutable_hello()->set_pid(message.pid);
   proto.mutable_hello()->set_generation(message.generation.value());
   proto.mutable_hello()->set_version(message.version);
+  proto.mutable_hello()->set_arithmetic(message.arithmetic);
   for (const SnapshotHeld& held : message.snapshots) {
     FillHeld(held, *proto.mutable_hello()->add_snapshots());
   }
@@ -63,6 +64,8 @@ void Fill(const Ledger& message, v1::ExecutorMessage& proto) {
   ledger.set_version(message.version);
   ledger.set_validated(message.validated);
   for (const Verdict& verdict : message.verdicts) *ledger.add_verdicts() = ToProto(verdict);
+  for (const Quantum& quantum : message.quanta) *ledger.add_quanta() = ToProto(quantum);
+  if (message.outgrown) *ledger.mutable_outgrown() = ToProto(*message.outgrown);
   ledger.set_owes_validation(message.owes_validation);
   for (const IterationLedger& iteration : message.iterations) {
     *ledger.add_iterations() = ToProto(iteration);
@@ -98,6 +101,11 @@ void Fill(const IterationDone& message, v1::ExecutorMessage& proto) {
 void Fill(const Amend& message, v1::ExecutorMessage& proto) {
   proto.mutable_amend()->set_generation(message.generation.value());
   *proto.mutable_amend()->mutable_verdict() = ToProto(message.verdict);
+}
+
+void Fill(const Outgrown& message, v1::ExecutorMessage& proto) {
+  proto.mutable_outgrown()->set_generation(message.generation.value());
+  *proto.mutable_outgrown()->mutable_quantum() = ToProto(message.quantum);
 }
 
 void Fill(const LastWords& message, v1::ExecutorMessage& proto) {
@@ -195,6 +203,7 @@ void Fill(const Resume& message, v1::CoordinatorMessage& proto) {
   if (message.plan != nullptr) resume.set_plan_json(PlanToJson(*message.plan));
   resume.set_compare_state(message.compare_state);
   for (const Verdict& verdict : message.verdicts) *resume.add_verdicts() = ToProto(verdict);
+  for (const Quantum& quantum : message.quanta) *resume.add_quanta() = ToProto(quantum);
 }
 
 void Fill(const Ask& message, v1::CoordinatorMessage& proto) {
@@ -290,7 +299,8 @@ StatusOr<ExecutorMessage> Read(const v1::Hello& proto) {
                .pid = proto.pid(),
                .generation = generation,
                .version = proto.version(),
-               .snapshots = std::move(snapshots)};
+               .snapshots = std::move(snapshots),
+               .arithmetic = proto.arithmetic()};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::Heartbeat& proto) {
@@ -324,6 +334,8 @@ StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
                 .version = proto.version(),
                 .validated = proto.validated(),
                 .verdicts = {},
+                .quanta = {},
+                .outgrown = std::nullopt,
                 .owes_validation = proto.owes_validation(),
                 .iterations = {},
                 .undo = {proto.undo().begin(), proto.undo().end()},
@@ -339,6 +351,10 @@ StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
     RC_RETURN_IF_ERROR(CheckIteration("undo", iteration));
   }
   RC_ASSIGN_OR_RETURN(ledger.verdicts, ReadVerdicts(proto.verdicts()));
+  RC_ASSIGN_OR_RETURN(ledger.quanta, ReadQuanta(proto.quanta()));
+  if (proto.has_outgrown()) {
+    RC_ASSIGN_OR_RETURN(ledger.outgrown, ReadQuantum(proto.outgrown()));
+  }
   return ledger;
 }
 
@@ -375,6 +391,12 @@ StatusOr<ExecutorMessage> Read(const v1::Amend& proto) {
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
   RC_ASSIGN_OR_RETURN(const Verdict verdict, ReadVerdict(proto.verdict()));
   return Amend{.generation = generation, .verdict = verdict};
+}
+
+StatusOr<ExecutorMessage> Read(const v1::Outgrown& proto) {
+  RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
+  RC_ASSIGN_OR_RETURN(const Quantum quantum, ReadQuantum(proto.quantum()));
+  return Outgrown{.generation = generation, .quantum = quantum};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::FaultReport& proto) {
@@ -474,6 +496,7 @@ StatusOr<CoordinatorMessage> Read(const v1::Resume& proto) {
   RC_ASSIGN_OR_RETURN(resume.plan, ReadPlan(proto.plan_json()));
   resume.compare_state = proto.compare_state();
   RC_ASSIGN_OR_RETURN(resume.verdicts, ReadVerdicts(proto.verdicts()));
+  RC_ASSIGN_OR_RETURN(resume.quanta, ReadQuanta(proto.quanta()));
   return resume;
 }
 
@@ -593,6 +616,8 @@ StatusOr<ExecutorMessage> FromProto(const v1::ExecutorMessage& message) {
       return Read(message.snapshot_held());
     case v1::ExecutorMessage::kAmend:
       return Read(message.amend());
+    case v1::ExecutorMessage::kOutgrown:
+      return Read(message.outgrown());
     case v1::ExecutorMessage::KIND_NOT_SET:
       break;
   }

@@ -152,6 +152,14 @@ v1::OpenIteration ToProto(const OpenIteration& open) {
   return proto;
 }
 
+v1::Quantum ToProto(const Quantum& quantum) {
+  v1::Quantum proto;
+  proto.set_stage(quantum.stage.value());
+  proto.set_iteration(quantum.iteration);
+  proto.set_exponent(quantum.exponent);
+  return proto;
+}
+
 v1::Verdict ToProto(const Verdict& verdict) {
   v1::Verdict proto;
   proto.set_iteration(verdict.iteration);
@@ -259,6 +267,25 @@ StatusOr<std::vector<Verdict>> ReadVerdicts(
     verdicts.push_back(verdict);
   }
   return verdicts;
+}
+
+StatusOr<Quantum> ReadQuantum(const v1::Quantum& proto) {
+  RC_RETURN_IF_ERROR(AtLeastZero("quantum.stage", proto.stage()));
+  RC_RETURN_IF_ERROR(AtLeastZero("quantum.iteration", proto.iteration()));
+  return Quantum{.stage = StageId(proto.stage()),
+                 .iteration = proto.iteration(),
+                 .exponent = proto.exponent()};
+}
+
+StatusOr<std::vector<Quantum>> ReadQuanta(
+    const google::protobuf::RepeatedPtrField<v1::Quantum>& protos) {
+  std::vector<Quantum> quanta;
+  quanta.reserve(static_cast<std::size_t>(protos.size()));
+  for (const v1::Quantum& proto : protos) {
+    RC_ASSIGN_OR_RETURN(const Quantum quantum, ReadQuantum(proto));
+    quanta.push_back(quantum);
+  }
+  return quanta;
 }
 
 StatusOr<std::shared_ptr<const Plan>> ReadPlan(const std::string& json) {

@@ -29,6 +29,7 @@ v1::Endpoints ToProto(const Endpoints& endpoints);
 v1::IterationLedger ToProto(const IterationLedger& ledger);
 v1::OpenIteration ToProto(const OpenIteration& open);
 v1::Verdict ToProto(const Verdict& verdict);
+v1::Quantum ToProto(const Quantum& quantum);
 
 Status AtLeastZero(std::string_view field, std::int64_t value);
 // From 0, and so far from the end of the numbers that whoever counts on does not get there.
@@ -45,6 +46,9 @@ StatusOr<OpenIteration> ReadOpenIteration(const v1::OpenIteration& proto);
 StatusOr<Verdict> ReadVerdict(const v1::Verdict& proto);
 StatusOr<std::vector<Verdict>> ReadVerdicts(
     const google::protobuf::RepeatedPtrField<v1::Verdict>& protos);
+StatusOr<Quantum> ReadQuantum(const v1::Quantum& proto);
+StatusOr<std::vector<Quantum>> ReadQuanta(
+    const google::protobuf::RepeatedPtrField<v1::Quantum>& protos);
 StatusOr<std::shared_ptr<const Plan>> ReadPlan(const std::string& json);
 
 // Iterations that are open at once: never more, and each once.

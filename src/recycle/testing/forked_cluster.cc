@@ -209,6 +209,8 @@ void ForkedCluster::Handle(const Effect& effect) {
     result_.faults.push_back(*fault);
   } else if (const auto* rollback = std::get_if<AnnounceRollback>(&effect)) {
     result_.rollbacks.push_back(*rollback);
+  } else if (const auto* redo = std::get_if<AnnounceRedo>(&effect)) {
+    result_.redone.push_back(redo->quantum);
   } else if (const auto* skipped = std::get_if<AnnounceSkippedStep>(&effect)) {
     result_.skipped_steps.push_back(*skipped);
   } else if (const auto* end = std::get_if<EndJob>(&effect)) {

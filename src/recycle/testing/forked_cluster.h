@@ -43,6 +43,7 @@ struct ClusterResult {
   std::vector<AnnounceResumed> resumes;
   std::vector<AnnounceFault> faults;
   std::vector<AnnounceRollback> rollbacks;
+  std::vector<Quantum> redone;
   std::vector<AnnounceSkippedStep> skipped_steps;
   std::vector<GenerationRecord> records;
   std::map<WorkerId, pid_t> pids;         // of those that ever said hello, the last

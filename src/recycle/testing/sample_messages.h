@@ -20,7 +20,8 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
             .pid = 77,
             .generation = generation,
             .version = 4,
-            .snapshots = {{.stage = StageId(1), .version = 4, .bytes = 1LL << 40}}},
+            .snapshots = {{.stage = StageId(1), .version = 4, .bytes = 1LL << 40}},
+            .arithmetic = "AVX2 Haswell 12345678"},
       Heartbeat{.generation = generation,
                 .version = 4,
                 .peak_bytes = 1LL << 40,
@@ -33,6 +34,8 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
              .version = 5,
              .validated = true,
              .verdicts = {{.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
+             .quanta = {{.stage = StageId(1), .iteration = 5, .exponent = -31}},
+             .outgrown = Quantum{.stage = StageId(1), .iteration = 5, .exponent = -30},
              .owes_validation = true,
              .iterations = {{.iteration = 5,
                              .progress = {{{PipelineId(1), 1}, Progress::kForward},
@@ -80,6 +83,8 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
       SnapshotHeld{.stage = StageId(2), .version = 16, .bytes = 1LL << 40},
       Amend{.generation = Generation(3),
             .verdict = {.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
+      Outgrown{.generation = Generation(3),
+               .quantum = {.stage = StageId(1), .iteration = 4, .exponent = -30}},
   };
 }
 
@@ -121,6 +126,7 @@ inline std::vector<CoordinatorMessage> CoordinatorMessages() {
              .next_iteration = 6,
              .repeat_validation = true,
              .verdicts = {{.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
+             .quanta = {{.stage = StageId(1), .iteration = 5, .exponent = -30}},
              .endpoints = {{WorkerAt(1, 1), {{"link 1:1", "address"}}}},
              .plan = std::make_shared<const Plan>(SmallPlan()),
              .compare_state = true},

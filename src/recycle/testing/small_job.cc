@@ -82,6 +82,7 @@ const ClusterResult& SingleProcess(const SmallJob& job) {
     single.micro_batches = job.data * job.micro_batches;
     single.method = Method::kOneFOneB;
     single.faults.clear();
+    single.reproducible = false;
     results->emplace(key, RunJob(single));
   }
   return results->at(key);
@@ -121,6 +122,7 @@ ClusterOptions MakeCluster(const SmallJob& job, const std::string& folder) {
                     .tied = job.tied,
                     .seed = 77};
   executor.layers = SplitEvenly(executor.model.num_layers(), job.pipeline);
+  executor.reproducible = job.reproducible;
   executor.optimizer.clip = job.clip;
   // Without clipping a high rate blows rounding up beyond the tolerance.
   executor.optimizer.lr = job.staggered ? 0.002 : 0.01;

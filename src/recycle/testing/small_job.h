@@ -32,6 +32,7 @@ struct SmallJob {
   int validate_every = 0;
   bool staggered = false;  // and iterations enough for it
   double clip = 1.0;
+  bool reproducible = false;
   std::vector<std::string> faults;  // in --inject's grammar
 };
 

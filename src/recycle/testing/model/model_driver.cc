@@ -93,6 +93,7 @@ void ModelDriver::Regroup(RecoveryModel& model, const std::vector<int>& dead,
   resume.generation = generation;
   resume.open = decision_.open;
   resume.next_iteration = decision_.next_iteration;
+  resume.quanta = decision_.quanta;
   resume.plan = std::make_shared<const Plan>(plan);
   for (const OpenIteration& open : resume.open) {
     const Status legal = Validate(*open.rest);
@@ -112,6 +113,7 @@ bool ModelDriver::IsOver(const RecoveryModel& model) const {
 std::string ModelDriver::Problem(const RecoveryModel& model) const {
   if (!model.violation().empty()) return model.violation();
   if (!refusal_.empty()) return refusal_;
+  if (model.HasOutgrown()) return "";  // it waits for the next generation
   if (Able(model).empty() && !IsOver(model)) return "it hangs:\n" + model.Describe();
   return "";
 }

@@ -47,6 +47,7 @@ struct BrokenRules {
   bool ledger_without_promise = false;  // an all-reduce may still end after the ledger
   bool tied_apart = false;              // first and last stage decided as two units
   bool early_messages_dropped = false;  // those of a generation that is not resumed yet
+  bool outgrown_sums_kept = false;      // by the peers of who has found that a gradient did not fit
 };
 
 // A legal plan of whole iterations, drawn at random: any live worker for every micro-batch and

@@ -54,6 +54,7 @@ bool RecoveryModel::CanAct(int w) const {
   const Item* item = Head(worker);
   if (!worker.alive || item == nullptr || worker.running == 0) return false;
   if (!violation_.empty()) return false;  // from here on nothing means anything
+  if (worker.outgrown) return false;
   const bool stopped = worker.promised != worker.running;
   if (stopped && !(rules_.ledger_without_promise && !HasMicroBatch(item->action.kind)))
     return false;
@@ -76,6 +77,11 @@ bool RecoveryModel::CanAct(int w) const {
       return true;
   }
   return false;
+}
+
+bool RecoveryModel::HasOutgrown() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.alive && worker.outgrown; });
 }
 
 bool RecoveryModel::NormIsReady(std::int32_t iteration) const {
@@ -119,6 +125,8 @@ void RecoveryModel::Act(int w) {
       break;
     case ActionKind::kBackwardWeight:
       RunWeight(w, item);
+      At(w).outgrown = std::exchange(At(w).next_does_not_fit, false);
+      if (At(w).outgrown) return;
       break;
     case ActionKind::kBackward:
       RC_CHECK(false) << "the model's plans are decoupled";
@@ -333,6 +341,8 @@ void RecoveryModel::Arrive(int w) {
   const bool upper = worker.part == kTiedPart && IsLast(w);
   const std::uint32_t summed = upper ? kept.summed << kMaxMicroBatches : kept.summed;
   Check((round.summed & summed) == 0, w, *item, "sums a micro-batch twice");
+  if (round.summed == 0) round.quantum = kept.quantum;
+  Check(summed == 0 || round.quantum == kept.quantum, w, *item, "sums in another quantum");
   round.summed |= summed;
   round.sum += worker.part == kTiedPart ? kept.tied_sum : kept.sum;
 }
@@ -412,11 +422,13 @@ std::uint64_t RecoveryModel::Hash() const {
   for (const Worker& worker : workers_) {
     add(worker.alive);
     if (!worker.alive) continue;
-    add(worker.version << 16 | worker.first_kept << 8 | worker.part << 4 | int{worker.obtained});
+    add(worker.version << 16 | worker.first_kept << 8 | worker.part << 4 |
+        int{worker.next_does_not_fit} << 2 | int{worker.outgrown} << 1 | int{worker.obtained});
     for (int t = worker.first_kept; t < job_.iterations; ++t) {
       const Iteration& kept = KeptOf(worker, t);
       add(kept.summed << 5 | int{kept.holds[0]} << 4 | int{kept.holds[1]} << 3 |
           int{kept.has_undo} << 2 | int{kept.has_norm} << 1);
+      add(kept.quantum);
       for (int b = 0; b < count; ++b) {
         const Cell& cell = kept.cells[Index(b)];
         std::int64_t bits = cell.done << 1 | int{cell.stash != 0};

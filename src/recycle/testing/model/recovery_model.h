@@ -81,6 +81,11 @@ class RecoveryModel {
   State StateOf(int worker) const;
   // A joiner goes on from there; between Restart and its first Resume.
   void TakeOver(int worker, const State& state);
+  // The next gradient that the worker sums does not fit its stage's quantum: it stops there, until
+  // the next generation.
+  void LetOutgrow(int worker) { At(worker).next_does_not_fit = true; }
+  // Does somebody live who has stopped for that?
+  bool HasOutgrown() const;
   // The worker stops, and promises; its ledger follows.
   void Prepare(int worker, Generation generation);
   Ledger MakeLedger(int worker) const;
@@ -136,6 +141,7 @@ class RecoveryModel {
     bool has_undo = false;
     std::uint64_t undo = 0;
     bool has_norm = false;
+    int quantum = 0;  // learnt; those of all who sum must be the same
   };
   // What a queue holds: an action of an iteration; for REDUCE_GRAD the parts and who hands over.
   struct Item {
@@ -160,6 +166,8 @@ class RecoveryModel {
     std::size_t head = 0;
     int part = 0;           // of the REDUCE_GRAD at the head: where it stands
     bool obtained = false;  // and whether it has that part's result
+    bool next_does_not_fit = false;
+    bool outgrown = false;  // its version's quantum
     std::vector<Message> early;
   };
   // A round of the running generation: one per iteration and stage, the last for the tied part.
@@ -168,6 +176,7 @@ class RecoveryModel {
     std::uint32_t obtained = 0;
     std::uint32_t summed = 0;  // micro-batches
     std::uint64_t sum = 0;
+    int quantum = 0;  // of the first that has joined
   };
   const Worker& At(int worker) const { return workers_[static_cast<std::size_t>(worker)]; }
   Worker& At(int worker) { return workers_[static_cast<std::size_t>(worker)]; }
@@ -203,6 +212,7 @@ class RecoveryModel {
   bool NormIsReady(std::int32_t iteration) const;
   void Close(int worker, int first_kept);
 
+  void Learn(int worker, const Quantum& quantum);
   void Accept(int worker, const Message& message);
   void Send(int worker, const Item& item, BoundaryKind kind, std::uint64_t value, std::uint64_t of);
   std::uint64_t ParametersFor(int worker, const Item& item);

@@ -55,6 +55,12 @@ Ledger RecoveryModel::MakeLedger(int w) const {
   ledger.version = worker.version;
   for (int t = worker.first_kept; t < job_.iterations; ++t) {
     const Iteration& kept = KeptOf(worker, t);
+    const Quantum learnt{.stage = StageId(StageOf(w)), .iteration = t, .exponent = kept.quantum};
+    if (kept.quantum > 0 && t >= worker.version) ledger.quanta.push_back(learnt);
+    if (worker.outgrown && t == worker.version) {
+      ledger.outgrown = learnt;
+      ++ledger.outgrown->exponent;
+    }
     if (kept.has_undo) ledger.undo.push_back(t);
     IterationLedger entry;
     entry.iteration = t;
@@ -82,6 +88,22 @@ Ledger RecoveryModel::MakeLedger(int w) const {
   return ledger;
 }
 
+void RecoveryModel::Learn(int w, const Quantum& quantum) {
+  Worker& worker = At(w);
+  if (quantum.stage.value() != StageOf(w) || quantum.iteration < worker.version) return;
+  Iteration& kept = KeptOf(worker, quantum.iteration);
+  if (kept.quantum >= quantum.exponent) return;
+  kept.quantum = quantum.exponent;
+  if (quantum.iteration != worker.version) return;
+  if (rules_.outgrown_sums_kept && !worker.outgrown) return;
+  worker.outgrown = false;
+  for (int t = worker.version; t < job_.iterations; ++t) {
+    const int learnt = KeptOf(worker, t).quantum;
+    KeptOf(worker, t) = {};
+    KeptOf(worker, t).quantum = learnt;
+  }
+}
+
 void RecoveryModel::Resume(int w, const recycle::Resume& resume) {
   Worker& worker = At(w);
   if (!worker.alive || resume.generation.value() != worker.promised) return;
@@ -95,6 +117,7 @@ void RecoveryModel::Resume(int w, const recycle::Resume& resume) {
       members_ |= Bit(job_.Number(entry.worker));
     }
   }
+  for (const Quantum& quantum : resume.quanta) Learn(w, quantum);
   worker.running = worker.promised;
   worker.head = 0;
   worker.part = 0;

@@ -42,6 +42,7 @@ bool CanLose(const ModelJob& job, const RecoveryModel& model, const std::vector<
 struct Trouble {
   int regroups = 2;        // at random moments
   double lone_link = 0.2;  // a regroup without a death
+  double outgrown = 0;     // somebody's gradient does not fit before one
 };
 
 // Plays `job` with `trouble`; what went wrong, or "".
@@ -52,6 +53,10 @@ std::string PlayRandomly(const ModelJob& job, const BrokenRules& rules, const Tr
   RecoveryModel model = driver.Start();
   const int acts = job.data * job.micro_batches * job.pipeline * job.iterations * 4;
   for (int i = 0; i < trouble.regroups; ++i) {
+    const auto count = static_cast<std::uint64_t>(model.num_workers());
+    if (trouble.outgrown > 0 && prng.Uniform() < trouble.outgrown) {
+      model.LetOutgrow(static_cast<int>(prng.Below(count)));
+    }
     driver.RunRandomly(model, prng, static_cast<int>(prng.Below(static_cast<std::uint64_t>(acts))));
     if (!driver.Problem(model).empty()) return driver.Problem(model);
     std::vector<int> dead;
@@ -70,6 +75,10 @@ std::string PlayRandomly(const ModelJob& job, const BrokenRules& rules, const Tr
     if (!driver.Problem(model).empty()) return driver.Problem(model);
   }
   driver.RunToEnd(model, prng);
+  while (model.HasOutgrown()) {
+    driver.Regroup(model, {}, {});
+    driver.RunToEnd(model, prng);
+  }
   if (regenerations != nullptr) *regenerations += model.num_regenerations();
   return driver.Problem(model);
 }
@@ -109,6 +118,19 @@ TEST(RecoveryModel, RandomRunsEndLikeTheRunWithoutFailures) {
   EXPECT_GT(regenerations, 0) << "the runs never come to the hard part";
   std::printf("%zu jobs x %d runs, %lld regenerated actions\n", RandomJobs().size(), kRuns,
               static_cast<long long>(regenerations));
+}
+
+// Reproducible sums: gradients that do not fit, at any moment, with deaths and without.
+TEST(RecoveryModel, SumsThatAreMadeAgainEndLikeTheRunWithoutFailures) {
+  constexpr int kRuns = 300;
+  for (ModelJob job : RandomJobs()) {
+    for (int run = 0; run < kRuns; ++run) {
+      job.seed = static_cast<std::uint64_t>(run / 4 + 1);
+      const auto seed = static_cast<std::uint64_t>(run);
+      ASSERT_EQ(PlayRandomly(job, {}, {.regroups = 1 + run % 4, .outgrown = 0.7}, seed), "")
+          << Name(job) << ", run " << seed;
+    }
+  }
 }
 
 // --- exhaustive search -----------------------------------------------------------------------
@@ -480,6 +502,7 @@ struct Mutation {
   const char* name;
   BrokenRules rules;
   ModelJob job;
+  Trouble trouble = {};
 };
 
 TEST(RecoveryModel, EveryRuleSwitchedOffIsFoundOut) {
@@ -506,6 +529,7 @@ TEST(RecoveryModel, EveryRuleSwitchedOffIsFoundOut) {
       {"ledger without promise", {.ledger_without_promise = true}, synchronous},
       {"ledger without promise, staggered", {.ledger_without_promise = true}, staggered},
       {"tied parts decided apart", {.tied_apart = true}, tied},
+      {"outgrown sums kept", {.outgrown_sums_kept = true}, synchronous, {.outgrown = 0.7}},
   };
   constexpr std::uint64_t kRuns = 20'000;
   for (Mutation mutation : mutations) {
@@ -513,7 +537,7 @@ TEST(RecoveryModel, EveryRuleSwitchedOffIsFoundOut) {
     std::uint64_t run = 0;
     for (; run < kRuns && problem.empty(); ++run) {
       mutation.job.seed = run / 4 + 1;
-      problem = PlayRandomly(mutation.job, mutation.rules, {}, run);
+      problem = PlayRandomly(mutation.job, mutation.rules, mutation.trouble, run);
     }
     EXPECT_NE(problem, "") << mutation.name;
     std::printf("%s: found in run %llu: %s\n", mutation.name, static_cast<unsigned long long>(run),
