@@ -68,8 +68,8 @@ class Stage {
     Times times;
     for (int m = 0; m < kMicroBatches; ++m) {
       const double begin = CpuMs();
-      const at::Tensor output =
-          model_.Forward({.iteration = iteration_, .micro_batch = m, .input = input_, .hook = {}});
+      const at::Tensor output = model_.Forward(
+          {.iteration = iteration_, .micro_batch = m, .input = input_, .targets = {}, .hook = {}});
       model_.BackwardInput(m, at::ones_like(output), {});
       const double computed = CpuMs();
       model_.BackwardWeight(m, {});
@@ -77,7 +77,9 @@ class Stage {
       times.weight += CpuMs() - computed;
     }
     const double begin = CpuMs();
-    const Status reduced = gradients_.Reduce(*group_, nullptr, {.tokens = kMicroBatches});
+    ReductionRequest request;
+    request.tokens = kMicroBatches;
+    const Status reduced = gradients_.Reduce(*group_, nullptr, request);
     RC_CHECK(reduced.ok()) << reduced;
     const double end = CpuMs();
     optimizer_.Step({.step = ++iteration_, .lr = 1e-6, .gradient_scale = 1}, gradients_.reduced(),

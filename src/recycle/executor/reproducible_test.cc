@@ -162,8 +162,7 @@ TEST(ReproducibleStaggered, SumsAreMadeAgainWhileOthersAreAhead) {
     EXPECT_EQ(staggered.redone.front().stage.value(), stage);
     EXPECT_EQ(staggered.redone.front().iteration, 13);
     EXPECT_FALSE(staggered.rollbacks.empty());
-    for (const char* fault :
-         {"kill 1:1 at regroup of iteration 14", "kill 1:0 at F of iteration 15"}) {
+    for (const char* fault : {"kill 1:1 at W of iteration 14", "kill 1:0 at F of iteration 15"}) {
       SCOPED_TRACE(fault);
       const ClusterResult result = RunWith(job, {fault}, large);
       ExpectEqualBits(result, staggered);

@@ -13,6 +13,19 @@ namespace recycle {
 
 inline WorkerId WorkerAt(int pipeline, int stage) { return {PipelineId(pipeline), StageId(stage)}; }
 
+inline Quantum SampleQuantum() { return {.stage = StageId(1), .iteration = 5, .exponent = -30}; }
+
+inline ShardWritten SampleShard() {
+  return {.generation = Generation(3),
+          .version = 15,
+          .layer_begin = 1,
+          .layer_end = 3,
+          .file = "layers-00001-00002.g3.safetensors",
+          .bytes = 16,
+          .sha256 = "ab",
+          .error = "no room \xff"};
+}
+
 inline std::vector<ExecutorMessage> ExecutorMessages() {
   const Generation generation(3);
   return {
@@ -34,8 +47,8 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
              .version = 5,
              .validated = true,
              .verdicts = {{.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
-             .quanta = {{.stage = StageId(1), .iteration = 5, .exponent = -31}},
-             .outgrown = Quantum{.stage = StageId(1), .iteration = 5, .exponent = -30},
+             .quanta = {SampleQuantum()},
+             .outgrown = SampleQuantum(),
              .owes_validation = true,
              .iterations = {{.iteration = 5,
                              .progress = {{{PipelineId(1), 1}, Progress::kForward},
@@ -71,20 +84,12 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
       CaughtUp{.transfer = 3, .version = 12, .bytes = 1 << 20, .microseconds = 4500},
       StateHash{.version = 13, .hash = 0xfedcba9876543210U},
       Departing{.version = 14},
-      ShardWritten{.generation = Generation(3),
-                   .version = 15,
-                   .layer_begin = 1,
-                   .layer_end = 3,
-                   .file = "layers-00001-00002.g3.safetensors",
-                   .bytes = 16,
-                   .sha256 = "ab",
-                   .error = "no room \xff"},
+      SampleShard(),
       RestoreFailed{.generation = Generation(3), .version = 15, .error = "damaged \xff"},
       SnapshotHeld{.stage = StageId(2), .version = 16, .bytes = 1LL << 40},
-      Amend{.generation = Generation(3),
+      Amend{.generation = generation,
             .verdict = {.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
-      Outgrown{.generation = Generation(3),
-               .quantum = {.stage = StageId(1), .iteration = 4, .exponent = -30}},
+      Outgrown{.generation = generation, .quantum = SampleQuantum()},
   };
 }
 
@@ -126,7 +131,7 @@ inline std::vector<CoordinatorMessage> CoordinatorMessages() {
              .next_iteration = 6,
              .repeat_validation = true,
              .verdicts = {{.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
-             .quanta = {{.stage = StageId(1), .iteration = 5, .exponent = -30}},
+             .quanta = {SampleQuantum()},
              .endpoints = {{WorkerAt(1, 1), {{"link 1:1", "address"}}}},
              .plan = std::make_shared<const Plan>(SmallPlan()),
              .compare_state = true},
