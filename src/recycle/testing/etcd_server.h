@@ -75,6 +75,7 @@ class EtcdServer {
              std::size_t own, const std::optional<Tls>& tls = std::nullopt)
       : port_(members[own].client_port), log_(folder / (members[own].name + ".log")) {
     std::vector<std::string> cluster;
+    cluster.reserve(members.size());
     for (const Member& member : members) {
       cluster.push_back(fmt::format("{}={}", member.name, PeerUrl(member)));
     }
