@@ -40,9 +40,10 @@ ClusterOptions PacedCluster(const std::string& folder) {
   ClusterOptions cluster = MakeCluster(job, folder);
   cluster.executor.iterations = 5;
   cluster.executor.time_scale = kTimeScale;
-  cluster.make_plan = [](const std::vector<WorkerId>& failed) {
+  cluster.make_plan = [](const std::vector<WorkerId>& failed, const std::vector<SlowWorker>& slow) {
     PlanRequest request = Request();
     request.failed = failed;
+    request.slow = slow;
     return MakePlan(request);
   };
   return cluster;
