@@ -139,13 +139,19 @@ class EtcdStore::Impl {
     put.set_lease(write.lease);
     request.add_failure()->mutable_request_range()->set_key(KeyOf(write.key));
     etcd::TxnResponse response;
+    int attempts = 0;
     const grpc::Status status = Try([&](Connection& connection, grpc::ClientContext& context) {
+      ++attempts;
       return connection.kv->Txn(&context, request, &response);
     });
     if (!status.ok()) return Error(status, "write " + write.key);
     if (response.succeeded()) return OkStatus();
     const auto& found = response.responses(0).response_range().kvs();
     const std::int64_t version = found.empty() ? 0 : found[0].version();
+    // An earlier attempt was carried out, and its answer got lost.
+    const bool is_own =
+        attempts > 1 && version == write.expected_version + 1 && found[0].value() == write.value;
+    if (is_own) return OkStatus();
     const std::string guard = write.guard ? " or " + write.guard->key + " has changed" : "";
     return absl::AbortedError(
         fmt::format("etcd at {}: {} is at version {}, not {}: somebody else has written it{}",

@@ -169,7 +169,8 @@ TEST_F(EtcdOutage, AShortOneIsWaitedOut) {
     std::this_thread::sleep_for(milliseconds(700));
     kill(server_->pid(), SIGCONT);
   });
-  EXPECT_TRUE(store_->CompareAndSet({.key = "record", .value = "x"}).ok());
+  const Status stored = store_->CompareAndSet({.key = "record", .value = "x"});
+  EXPECT_TRUE(stored.ok()) << stored;  // also where the answer to an attempt got lost
   waker.join();
 }
 
