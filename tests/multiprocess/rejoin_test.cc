@@ -116,9 +116,9 @@ TEST(AcceptanceTest, A4RejoinedWorkerIsIdentical) {
 // A3: the copy takes ten iterations or more, and nobody waits for it. Returns the median iteration
 // during the copy by that of the rest of the job.
 double SlowdownByACopy() {
-  constexpr int kIterations = 60;
+  constexpr int kIterations = 80;
   JobOptions options =
-      Paced(3, kIterations, {"resilience.respawn=0.1", "resilience.copy_mb_per_s=0.02"});
+      Paced(3, kIterations, {"resilience.respawn=0.1", "resilience.copy_mb_per_s=0.013"});
   options.inject.emplace_back("kill 1:1 at F of iteration 5");
   Job job(options);
   job.Start();
