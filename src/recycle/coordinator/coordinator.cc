@@ -902,6 +902,7 @@ void Coordinator::StartOver(std::int32_t version) {
   changes_.TakeRejoins();
   comparison_.StartOver();
   rollbacks_.clear();
+  redone_.clear();
 }
 
 void Coordinator::End(EndJob end) {
