@@ -43,8 +43,7 @@ void Detection::OnHeartbeat(WorkerId worker, const Heartbeat& beat, TimePoint no
   if (!limit_ms || taken_ms < *limit_ms) return;
   std::string how = fmt::format(
       "it has finished no action for {:.1f} s, though all inputs of the running one are there; "
-      "{:.1f} "
-      "s are the limit",
+      "{:.1f} s are the limit",
       taken_ms / 1000, *limit_ms / 1000);
   if (!roster_.IsLastOfStage(worker)) {
     Lose(worker, LossCause::kProgress, "coordinator", std::move(how), place.running->since);

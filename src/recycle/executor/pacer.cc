@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "recycle/base/index.h"
 #include "recycle/base/log.h"
 
 namespace recycle {
@@ -29,7 +30,7 @@ void SleepOnMachineClock(TimePoint time) {
 }
 
 Pacer::Pacer(StageId stage, double time_scale, const Clock& wall, SleepUntil sleep_until)
-    : stage_(static_cast<std::size_t>(stage.value())),
+    : stage_(Index(stage.value())),
       time_scale_(time_scale),
       wall_(wall),
       sleep_until_(std::move(sleep_until)) {}

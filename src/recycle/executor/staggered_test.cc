@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -42,25 +41,6 @@ ClusterResult RunShuffled(SmallJob job, bool staggered, int iterations,
     return ShuffledPlan(job, 7);
   };
   return ForkedCluster(options).Run();
-}
-
-void ExpectSameBits(const ClusterResult& staggered, const ClusterResult& synchronous) {
-  ASSERT_TRUE(synchronous.end.has_value() && staggered.end.has_value()) << "the job hangs";
-  ASSERT_EQ(synchronous.end->how, EndJob::How::kDone) << synchronous.end->reason;
-  ASSERT_EQ(staggered.end->how, EndJob::How::kDone) << staggered.end->reason;
-  EXPECT_EQ(staggered.end->parameters_sha256, synchronous.end->parameters_sha256);
-  ASSERT_EQ(staggered.iterations.size(), synchronous.iterations.size());
-  for (std::size_t t = 0; t < staggered.iterations.size(); ++t) {
-    const IterationDone& found = staggered.iterations[t].done;
-    const IterationDone& expected = synchronous.iterations[t].done;
-    EXPECT_EQ(found.iteration, expected.iteration);
-    EXPECT_EQ(found.lr, expected.lr);
-    EXPECT_EQ(found.skipped_in_a_row, expected.skipped_in_a_row);
-    EXPECT_EQ(Loss(staggered.iterations[t]), Loss(synchronous.iterations[t])) << t;
-    if (std::isfinite(expected.grad_norm)) {
-      EXPECT_EQ(found.grad_norm, expected.grad_norm) << t;
-    }
-  }
 }
 
 // By the traces: has some stage begun the iteration before another had reduced the one before? A

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "recycle/base/check.h"
+#include "recycle/base/index.h"
 #include "recycle/base/log.h"
 #include "recycle/checkpoint/checkpoint_folder.h"
 #include "recycle/executor/checkpoint_reader.h"
@@ -358,8 +359,7 @@ Status TrainingLoop::Traced(const Action& action, int iteration, bool regenerate
                             const std::function<StatusOr<ActionTimes>()>& work) {
   const std::int64_t held = meter_ ? meter_->bytes() : 0;
   ActionWatch& watch = services_.position.watch;
-  watch.Expect(
-      DurationOf(plan_->costs.stages[static_cast<std::size_t>(action.stage.value())], action.kind));
+  watch.Expect(DurationOf(plan_->costs.stages[Index(action.stage.value())], action.kind));
   const StatusOr<ActionTimes> done = work();
   watch.Finish(done.ok() ? std::optional(done->end - done->start) : std::nullopt);
   RC_ASSIGN_OR_RETURN(const ActionTimes times, done);

@@ -274,15 +274,6 @@ StatusOr<SnapshotHeld> ReadHeld(const v1::SnapshotHeld& proto) {
       .stage = StageId(proto.stage()), .version = proto.version(), .bytes = proto.bytes()};
 }
 
-template <typename Repeated>
-StatusOr<std::vector<SnapshotHeld>> ReadSnapshots(const Repeated& proto) {
-  std::vector<SnapshotHeld> snapshots;
-  for (const v1::SnapshotHeld& entry : proto) {
-    RC_ASSIGN_OR_RETURN(snapshots.emplace_back(), ReadHeld(entry));
-  }
-  return snapshots;
-}
-
 StatusOr<ExecutorMessage> Read(const v1::SnapshotHeld& proto) {
   RC_ASSIGN_OR_RETURN(const SnapshotHeld held, ReadHeld(proto));
   return held;
@@ -294,7 +285,7 @@ StatusOr<ExecutorMessage> Read(const v1::Hello& proto) {
   RC_ASSIGN_OR_RETURN(const Generation generation, ReadGeneration(proto.generation()));
   RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
   RC_RETURN_IF_ERROR(AtLeastZero("pid", proto.pid()));
-  RC_ASSIGN_OR_RETURN(std::vector<SnapshotHeld> snapshots, ReadSnapshots(proto.snapshots()));
+  RC_ASSIGN_OR_RETURN(std::vector<SnapshotHeld> snapshots, ReadEach(proto.snapshots(), ReadHeld));
   return Hello{.worker = worker,
                .pid = proto.pid(),
                .generation = generation,
@@ -341,17 +332,14 @@ StatusOr<ExecutorMessage> Read(const v1::Ledger& proto) {
                 .undo = {proto.undo().begin(), proto.undo().end()},
                 .endpoints = ReadEndpoints(proto.endpoints()),
                 .snapshots = {}};
-  RC_ASSIGN_OR_RETURN(ledger.snapshots, ReadSnapshots(proto.snapshots()));
-  for (const v1::IterationLedger& entry : proto.iterations()) {
-    RC_ASSIGN_OR_RETURN(IterationLedger iteration, ReadIterationLedger(entry));
-    ledger.iterations.push_back(std::move(iteration));
-  }
+  RC_ASSIGN_OR_RETURN(ledger.snapshots, ReadEach(proto.snapshots(), ReadHeld));
+  RC_ASSIGN_OR_RETURN(ledger.iterations, ReadEach(proto.iterations(), ReadIterationLedger));
   RC_RETURN_IF_ERROR(CheckAscending("iterations", ledger.iterations));
   for (const std::int32_t iteration : ledger.undo) {
     RC_RETURN_IF_ERROR(CheckIteration("undo", iteration));
   }
-  RC_ASSIGN_OR_RETURN(ledger.verdicts, ReadVerdicts(proto.verdicts()));
-  RC_ASSIGN_OR_RETURN(ledger.quanta, ReadQuanta(proto.quanta()));
+  RC_ASSIGN_OR_RETURN(ledger.verdicts, ReadEach(proto.verdicts(), ReadVerdict));
+  RC_ASSIGN_OR_RETURN(ledger.quanta, ReadEach(proto.quanta(), ReadQuantum));
   if (proto.has_outgrown()) {
     RC_ASSIGN_OR_RETURN(ledger.outgrown, ReadQuantum(proto.outgrown()));
   }
@@ -480,10 +468,7 @@ StatusOr<CoordinatorMessage> Read(const v1::Prepare& proto) {
 StatusOr<CoordinatorMessage> Read(const v1::Resume& proto) {
   Resume resume;
   RC_ASSIGN_OR_RETURN(resume.generation, ReadGeneration(proto.generation()));
-  for (const v1::OpenIteration& entry : proto.open()) {
-    RC_ASSIGN_OR_RETURN(OpenIteration open, ReadOpenIteration(entry));
-    resume.open.push_back(std::move(open));
-  }
+  RC_ASSIGN_OR_RETURN(resume.open, ReadEach(proto.open(), ReadOpenIteration));
   RC_RETURN_IF_ERROR(CheckAscending("open", resume.open));
   RC_RETURN_IF_ERROR(CheckIteration("next_iteration", proto.next_iteration()));
   resume.next_iteration = proto.next_iteration();
@@ -495,8 +480,8 @@ StatusOr<CoordinatorMessage> Read(const v1::Resume& proto) {
   }
   RC_ASSIGN_OR_RETURN(resume.plan, ReadPlan(proto.plan_json()));
   resume.compare_state = proto.compare_state();
-  RC_ASSIGN_OR_RETURN(resume.verdicts, ReadVerdicts(proto.verdicts()));
-  RC_ASSIGN_OR_RETURN(resume.quanta, ReadQuanta(proto.quanta()));
+  RC_ASSIGN_OR_RETURN(resume.verdicts, ReadEach(proto.verdicts(), ReadVerdict));
+  RC_ASSIGN_OR_RETURN(resume.quanta, ReadEach(proto.quanta(), ReadQuantum));
   return resume;
 }
 

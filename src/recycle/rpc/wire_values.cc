@@ -1,5 +1,6 @@
 #include "recycle/rpc/wire_values.h"
 
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -32,6 +33,8 @@ v1::Progress::Last ToProto(Progress last) {
 // A job has that many at most.
 constexpr std::int32_t kMostIterations = std::numeric_limits<std::int32_t>::max() - 1000;
 constexpr std::int64_t kMostGenerations = std::int64_t{1} << 60;
+// More than a double has, in either direction.
+constexpr std::int64_t kMostExponent = 2000;
 
 Status TooMuch(std::string_view field, std::int64_t value, std::int64_t most) {
   return absl::InvalidArgumentError(
@@ -54,17 +57,6 @@ StatusOr<BoundaryTensor> ReadTensor(const v1::BoundaryTensor& proto) {
   tensor.stage = StageId(proto.stage());
   RC_ASSIGN_OR_RETURN(tensor.micro_batch, ReadMicroBatch(proto.micro_batch()));
   return tensor;
-}
-
-StatusOr<std::vector<BoundaryTensor>> ReadTensors(
-    const google::protobuf::RepeatedPtrField<v1::BoundaryTensor>& protos) {
-  std::vector<BoundaryTensor> tensors;
-  tensors.reserve(static_cast<std::size_t>(protos.size()));
-  for (const v1::BoundaryTensor& proto : protos) {
-    RC_ASSIGN_OR_RETURN(const BoundaryTensor tensor, ReadTensor(proto));
-    tensors.push_back(tensor);
-  }
-  return tensors;
 }
 
 StatusOr<Progress> ReadLast(v1::Progress::Last last) {
@@ -229,8 +221,8 @@ StatusOr<IterationLedger> ReadIterationLedger(const v1::IterationLedger& proto) 
   }
   ledger.holds_stage_part = proto.holds_stage_part();
   ledger.holds_tied_part = proto.holds_tied_part();
-  RC_ASSIGN_OR_RETURN(ledger.inbox, ReadTensors(proto.inbox()));
-  RC_ASSIGN_OR_RETURN(ledger.log, ReadTensors(proto.log()));
+  RC_ASSIGN_OR_RETURN(ledger.inbox, ReadEach(proto.inbox(), ReadTensor));
+  RC_ASSIGN_OR_RETURN(ledger.log, ReadEach(proto.log(), ReadTensor));
   return ledger;
 }
 
@@ -239,14 +231,8 @@ StatusOr<OpenIteration> ReadOpenIteration(const v1::OpenIteration& proto) {
   RC_RETURN_IF_ERROR(CheckIteration("iteration", proto.iteration()));
   open.iteration = proto.iteration();
   RC_ASSIGN_OR_RETURN(open.rest, ReadPlan(proto.rest_json()));
-  for (const v1::Resend& entry : proto.resends()) {
-    RC_ASSIGN_OR_RETURN(const Resend resend, ReadResend(entry));
-    open.resends.push_back(resend);
-  }
-  for (const v1::HandOver& entry : proto.hand_overs()) {
-    RC_ASSIGN_OR_RETURN(const HandOver hand_over, ReadHandOver(entry));
-    open.hand_overs.push_back(hand_over);
-  }
+  RC_ASSIGN_OR_RETURN(open.resends, ReadEach(proto.resends(), ReadResend));
+  RC_ASSIGN_OR_RETURN(open.hand_overs, ReadEach(proto.hand_overs(), ReadHandOver));
   return open;
 }
 
@@ -258,34 +244,14 @@ StatusOr<Verdict> ReadVerdict(const v1::Verdict& proto) {
                  .corrects = proto.corrects()};
 }
 
-StatusOr<std::vector<Verdict>> ReadVerdicts(
-    const google::protobuf::RepeatedPtrField<v1::Verdict>& protos) {
-  std::vector<Verdict> verdicts;
-  verdicts.reserve(static_cast<std::size_t>(protos.size()));
-  for (const v1::Verdict& proto : protos) {
-    RC_ASSIGN_OR_RETURN(const Verdict verdict, ReadVerdict(proto));
-    verdicts.push_back(verdict);
-  }
-  return verdicts;
-}
-
 StatusOr<Quantum> ReadQuantum(const v1::Quantum& proto) {
   RC_RETURN_IF_ERROR(AtLeastZero("quantum.stage", proto.stage()));
-  RC_RETURN_IF_ERROR(AtLeastZero("quantum.iteration", proto.iteration()));
+  RC_RETURN_IF_ERROR(CheckIteration("quantum.iteration", proto.iteration()));
+  const std::int64_t magnitude = std::abs(std::int64_t{proto.exponent()});
+  if (magnitude > kMostExponent) return TooMuch("|quantum.exponent|", magnitude, kMostExponent);
   return Quantum{.stage = StageId(proto.stage()),
                  .iteration = proto.iteration(),
                  .exponent = proto.exponent()};
-}
-
-StatusOr<std::vector<Quantum>> ReadQuanta(
-    const google::protobuf::RepeatedPtrField<v1::Quantum>& protos) {
-  std::vector<Quantum> quanta;
-  quanta.reserve(static_cast<std::size_t>(protos.size()));
-  for (const v1::Quantum& proto : protos) {
-    RC_ASSIGN_OR_RETURN(const Quantum quantum, ReadQuantum(proto));
-    quanta.push_back(quantum);
-  }
-  return quanta;
 }
 
 StatusOr<std::shared_ptr<const Plan>> ReadPlan(const std::string& json) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "recycle/base/status.h"
@@ -44,12 +45,21 @@ Endpoints ReadEndpoints(const v1::Endpoints& proto);
 StatusOr<IterationLedger> ReadIterationLedger(const v1::IterationLedger& proto);
 StatusOr<OpenIteration> ReadOpenIteration(const v1::OpenIteration& proto);
 StatusOr<Verdict> ReadVerdict(const v1::Verdict& proto);
-StatusOr<std::vector<Verdict>> ReadVerdicts(
-    const google::protobuf::RepeatedPtrField<v1::Verdict>& protos);
 StatusOr<Quantum> ReadQuantum(const v1::Quantum& proto);
-StatusOr<std::vector<Quantum>> ReadQuanta(
-    const google::protobuf::RepeatedPtrField<v1::Quantum>& protos);
 StatusOr<std::shared_ptr<const Plan>> ReadPlan(const std::string& json);
+
+// All of `protos`, as `read` reads one. Error: the first that it has.
+template <typename Value, typename Proto>
+StatusOr<std::vector<Value>> ReadEach(const google::protobuf::RepeatedPtrField<Proto>& protos,
+                                      StatusOr<Value> (*read)(const Proto&)) {
+  std::vector<Value> values;
+  values.reserve(static_cast<std::size_t>(protos.size()));
+  for (const Proto& proto : protos) {
+    RC_ASSIGN_OR_RETURN(Value value, read(proto));
+    values.push_back(std::move(value));
+  }
+  return values;
+}
 
 // Iterations that are open at once: never more, and each once.
 inline constexpr std::size_t kMaxOpenIterations = 3;

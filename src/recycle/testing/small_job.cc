@@ -214,4 +214,23 @@ void ExpectParity(const SmallJob& job, const ClusterResult& result) {
   }
 }
 
+void ExpectSameBits(const ClusterResult& found, const ClusterResult& expected) {
+  ASSERT_TRUE(expected.end.has_value() && found.end.has_value()) << "the job hangs";
+  ASSERT_EQ(expected.end->how, EndJob::How::kDone) << expected.end->reason;
+  ASSERT_EQ(found.end->how, EndJob::How::kDone) << found.end->reason;
+  EXPECT_EQ(found.end->parameters_sha256, expected.end->parameters_sha256);
+  ASSERT_EQ(found.iterations.size(), expected.iterations.size());
+  for (std::size_t t = 0; t < found.iterations.size(); ++t) {
+    const IterationDone& done = found.iterations[t].done;
+    const IterationDone& wanted = expected.iterations[t].done;
+    EXPECT_EQ(done.iteration, wanted.iteration);
+    EXPECT_EQ(done.lr, wanted.lr);
+    EXPECT_EQ(done.skipped_in_a_row, wanted.skipped_in_a_row);
+    EXPECT_EQ(Loss(found.iterations[t]), Loss(expected.iterations[t])) << t;
+    if (std::isfinite(wanted.grad_norm)) {
+      EXPECT_EQ(done.grad_norm, wanted.grad_norm) << t;
+    }
+  }
+}
+
 }  // namespace recycle

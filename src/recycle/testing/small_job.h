@@ -67,6 +67,10 @@ double Loss(const AnnounceIteration& iteration);
 // relative. GoogleTest expectations.
 void ExpectParity(const SmallJob& job, const ClusterResult& result);
 
+// Both jobs ended well, with the same bits in every parameter, loss, norm and learning rate. A
+// norm that is not finite is no number to compare. GoogleTest expectations.
+void ExpectSameBits(const ClusterResult& found, const ClusterResult& expected);
+
 }  // namespace recycle
 
 #endif  // RECYCLE_TESTING_SMALL_JOB_H_
