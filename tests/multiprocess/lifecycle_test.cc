@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"resume_of_nothing", {"--resume"}, {"no run folder"}},
         BadInput{"unknown_fault", {"--inject", "kill 1:1 at G"}, {"G", "F"}},
         BadInput{"fault_out_of_range", {"--inject", "kill 5:1 at F"}, {"5:1"}},
-        BadInput{"fault_not_built", {"--inject", "corrupt 1:0 at W"}, {"not built yet"}},
+        BadInput{"fault_of_no_use", {"--inject", "corrupt stage 1 at W"}, {"one worker"}},
         BadInput{"missing_plan", {"--plan", "nowhere.json"}, {"nowhere.json"}},
         BadInput{"unknown_option", {"--iterations", "5"}, {"--iterations"}}),
     [](const auto& info) { return info.param.name; });

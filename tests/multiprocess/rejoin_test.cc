@@ -191,6 +191,19 @@ TEST(Rejoin, DonorAndJoinerMayDieDuringTheCopy) {
   EXPECT_EQ(job.Events("failure_detected").size(), 2U);  // a joiner's death harms no training
 }
 
+TEST(Rejoin, AJoinerThatDiesHalfWayStartsOver) {
+  constexpr int kIterations = 60;
+  JobOptions options = Paced(3, kIterations, {"resilience.respawn=0.1"});
+  options.inject.emplace_back("kill 1:1 at F of iteration 4");
+  options.inject.emplace_back("kill 1:1 at join of iteration 4");
+  Job job(options);
+  job.Start();
+  ASSERT_TRUE(job.AwaitEvents("rejoin_abandoned", 1)) << job.Output();
+  ASSERT_TRUE(job.AwaitEvents("rejoined", 1)) << job.Output();
+  ExpectUnharmed(job, 3, kIterations);
+  EXPECT_EQ(job.Lines("metrics.jsonl").back().at("workers_live"), 6);
+}
+
 TEST(Rejoin, ACrashLoopingWorkerIsParkedAndTrainingGoesOn) {
   constexpr int kIterations = 60;
   Job job(Paced(3, kIterations, {"resilience.respawn=0.05"}));

@@ -187,7 +187,7 @@ TEST_F(CommandLineTest, DocumentedFaultsAreFaults) {
     EXPECT_THAT(Run({"train", "--help"}).out, HasSubstr(target));
   }
   const std::vector<std::string> points = Documented(page, "- `POINT`:", " There `kill all`");
-  EXPECT_EQ(points.size(), 19u);
+  EXPECT_EQ(points.size(), 20u);
   for (const std::string& point : points) {
     const StatusOr<Fault> fault = ParseFault("kill all at " + point);
     EXPECT_TRUE(fault.ok()) << fault.status();

@@ -105,7 +105,7 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
                           .cut = [&network](WorkerId peer) { network.CutLink(peer); }});
   ControlMailbox mailbox(network);
   StateTransfers transfers(options.worker, options.copy_bytes_per_second, *device, control, mailbox,
-                           position);
+                           injector, position);
   SnapshotKeeper snapshots(options, *device, control, injector);
   const ControlReader reader(
       control, mailbox, transfers, snapshots,

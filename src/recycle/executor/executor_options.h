@@ -78,6 +78,9 @@ struct ExecutorOptions {
   std::optional<double> time_scale;
   std::vector<Disturbance> disturbances;
   std::vector<GradientPoison> poisons;
+  // To measure what protection costs: no ledger, no boundary log, no commit round. A failure cannot
+  // be recovered from then.
+  bool unprotected = false;
   std::vector<Fault> faults;     // the job's whole list; the index is the fault's name
   int all_reduce_fault_hop = 1;  // of the ring: the point all-reduce lies before it
   std::string fault_folder;      // where a fault leaves its time stamp

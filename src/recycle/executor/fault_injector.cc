@@ -35,6 +35,11 @@ bool IsCarriedOutBy(const Fault& fault, WorkerId worker, int agent) {
   return false;
 }
 
+// Points that training does not pass itself.
+bool IsBesideTraining(FaultPoint point) {
+  return point == FaultPoint::kHeartbeat || point == FaultPoint::kJoin;
+}
+
 // "on 0I1.3" also means the I inside "0B1.3".
 bool Names(const Action& named, const Action& running, FaultPoint point) {
   Action inner = running;
@@ -76,9 +81,8 @@ bool FaultInjector::Due(const Fault& fault, FaultPoint point, int iteration,
     return false;
   }
   if (fault.iteration.has_value()) {
-    // Heartbeats do not keep step with iterations: the first one not before it.
-    const bool is_met = point == FaultPoint::kHeartbeat ? *fault.iteration <= iteration + 1
-                                                        : *fault.iteration == iteration + 1;
+    const bool is_met = IsBesideTraining(point) ? *fault.iteration <= iteration + 1
+                                                : *fault.iteration == iteration + 1;
     if (!is_met) return false;
   }
   return !fault.action.has_value() || (action.has_value() && Names(*fault.action, *action, point));

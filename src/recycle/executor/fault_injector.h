@@ -7,10 +7,10 @@
 //
 //   injector.At(FaultPoint::kForward, iteration, action);   // half-way through the action
 //
-// "of iteration n" at heartbeat means the first heartbeat not before iteration n: heartbeats do not
-// keep step with iterations.
+// "of iteration n" at heartbeat and join means the first one not before iteration n: heartbeats and
+// copies do not keep step with iterations.
 //
-// Thread-safe: points lie in the training, heartbeat and links' threads.
+// Thread-safe: points lie in the training, heartbeat, links' and copies' threads.
 #ifndef RECYCLE_EXECUTOR_FAULT_INJECTOR_H_
 #define RECYCLE_EXECUTOR_FAULT_INJECTOR_H_
 

@@ -147,6 +147,7 @@ Status GradientReduction::UntilAgreed(ReduceGroup& group, ReducedPart part,
     RC_RETURN_IF_ERROR(round());
     At(part).held = true;
     request.before_commit(Reduced(part));
+    if (!request.commits) return OkStatus();
     std::uint64_t checksum = Checksum(std::as_bytes(Reduced(part)), 0);
     if (part == ReducedPart::kStage) {
       checksum = Checksum(std::as_bytes(request.reduced_results), checksum);

@@ -42,6 +42,7 @@ struct ReductionRequest {
   std::span<double> reduced_results;  // their sum, a piece of the stage's part; same length
   // Runs between all-reduce and commit round, on what was reduced: fault injection.
   std::function<void(std::span<float> reduced)> before_commit = [](std::span<float>) {};
+  bool commits = true;  // false: no commit round, to measure what it costs
 };
 
 class GradientReduction {

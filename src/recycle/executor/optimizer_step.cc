@@ -85,6 +85,7 @@ ReductionRequest OptimizerStep::MakeRequest() {
   ReductionRequest request;
   request.tokens = micro_batches * options_.micro_batch_size * options_.model.sequence;
   request.before_commit = [this](std::span<float>) { injector_.At(FaultPoint::kCommit, version_); };
+  request.commits = !options_.unprotected;
   request.reduced_results = reduced_results_;
   return request;
 }

@@ -62,7 +62,8 @@ Status StateJoiner::Apply(const StateRecordHeader& header, const std::vector<std
       WriteState(bytes, state_[index]);
       version_ = header.version;
       bytes_ += static_cast<std::int64_t>(bytes.size());
-      if (++arrived_ == state_.size()) {
+      if (++arrived_ == (state_.size() + 1) / 2) events_.half_way(version_);
+      if (arrived_ == state_.size()) {
         events_.caught_up({.transfer = transfer_,
                            .version = version_,
                            .bytes = bytes_,

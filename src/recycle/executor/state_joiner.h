@@ -33,6 +33,7 @@ class StateJoiner {
   // Called in the copy's thread.
   struct Events {
     std::function<void(int version)> at_version;     // of what has arrived
+    std::function<void(int version)> half_way;       // half of the parameters are here; once
     std::function<void(const CaughtUp&)> caught_up;  // all parameters are here; once
     // The state of the donor's version is here (OK), or will not come. Once, the last.
     std::function<void(const Status& status)> over;

@@ -9,12 +9,13 @@ namespace recycle {
 
 StateTransfers::StateTransfers(WorkerId self, double copy_bytes_per_second,
                                std::shared_ptr<Device> device, ControlLink& control,
-                               ControlMailbox& mailbox, Position& position)
+                               ControlMailbox& mailbox, FaultInjector& injector, Position& position)
     : self_(self),
       copy_bytes_per_second_(copy_bytes_per_second),
       device_(std::move(device)),
       control_(control),
       mailbox_(mailbox),
+      injector_(injector),
       position_(position) {}
 
 // --- control thread. Copies are destroyed outside the lock: that waits for their threads.
@@ -56,6 +57,7 @@ void StateTransfers::OpenJoiner(const Transfer& transfer) {
   mailbox_.ForgetState();
   StateJoiner::Events events;
   events.at_version = [this](int version) { position_.version = version; };
+  events.half_way = [this](int version) { injector_.At(FaultPoint::kJoin, version); };
   events.caught_up = [this](const CaughtUp& caught_up) { control_.Send(caught_up); };
   events.over = [this, id](const Status& status) {
     if (absl::IsAborted(status)) return;  // ended from here

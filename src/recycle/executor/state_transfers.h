@@ -24,6 +24,7 @@
 #include "recycle/comm/device.h"
 #include "recycle/executor/control_link.h"
 #include "recycle/executor/control_mailbox.h"
+#include "recycle/executor/fault_injector.h"
 #include "recycle/executor/optimizer_step.h"
 #include "recycle/executor/position.h"
 #include "recycle/executor/state_donor.h"
@@ -36,7 +37,8 @@ class StateTransfers {
  public:
   // `copy_bytes_per_second`: 0 = no limit. The references must outlive the object.
   StateTransfers(WorkerId self, double copy_bytes_per_second, std::shared_ptr<Device> device,
-                 ControlLink& control, ControlMailbox& mailbox, Position& position);
+                 ControlLink& control, ControlMailbox& mailbox, FaultInjector& injector,
+                 Position& position);
   StateTransfers(const StateTransfers&) = delete;
   StateTransfers& operator=(const StateTransfers&) = delete;
 
@@ -71,6 +73,7 @@ class StateTransfers {
   const std::shared_ptr<Device> device_;
   ControlLink& control_;
   ControlMailbox& mailbox_;
+  FaultInjector& injector_;
   Position& position_;
 
   mutable std::mutex mutex_;

@@ -45,37 +45,6 @@ constexpr std::array<PointName, 21> kPoints{{
     {FaultPoint::kStore, "store"},
 }};
 
-// Is the feature there in which `point` lies?
-bool IsBuilt(FaultPoint point) {
-  switch (point) {
-    case FaultPoint::kJoin:
-      return false;
-    case FaultPoint::kSnapshot:
-    case FaultPoint::kStore:
-    case FaultPoint::kStart:
-    case FaultPoint::kForward:
-    case FaultPoint::kBackwardInput:
-    case FaultPoint::kBackwardWeight:
-    case FaultPoint::kSend:
-    case FaultPoint::kRecv:
-    case FaultPoint::kAllReduce:
-    case FaultPoint::kCommit:
-    case FaultPoint::kStep:
-    case FaultPoint::kValidate:
-    case FaultPoint::kRegroup:
-    case FaultPoint::kHeartbeat:
-    case FaultPoint::kCheckpoint:
-    case FaultPoint::kCheckpointRename:
-    case FaultPoint::kCheckpointManifest:
-    case FaultPoint::kCheckpointMarker:
-    case FaultPoint::kCheckpointLatest:
-    case FaultPoint::kCheckpointPrune:
-      return true;
-  }
-  RC_CHECK(false) << "fault point " << static_cast<int>(point);
-  return false;
-}
-
 // The whole of `text` as a number; nothing else may stand in it.
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text) {
@@ -189,8 +158,7 @@ class FaultParser {
         point = name.point;
         return OkStatus();
       }
-      if (IsBuilt(name.point))
-        choices += fmt::format("{}{}", choices.empty() ? "" : " ", name.text);
+      choices += fmt::format("{}{}", choices.empty() ? "" : " ", name.text);
     }
     return Unfit(word, "one of: " + choices);
   }
@@ -235,19 +203,6 @@ class FaultParser {
   std::vector<std::string_view> words_;
   std::size_t next_ = 0;
 };
-
-Status NotBuilt(std::string_view text, std::string_view what) {
-  return absl::UnimplementedError(
-      fmt::format("fault \"{}\": not built yet: {}; {}", text, what, kExample));
-}
-
-// Refuses what needs a feature that is not there.
-Status CheckBuilt(const Fault& fault, std::string_view text) {
-  if (!IsBuilt(fault.point)) {
-    return NotBuilt(text, fmt::format("fault point {}", PointText(fault.point)));
-  }
-  return OkStatus();
-}
 
 // Can a worker be at `point` while it runs an action of `kind`? I and W are also inside a B.
 bool MayHold(FaultPoint point, ActionKind kind) {
@@ -332,8 +287,10 @@ Status CheckParts(const Fault& fault, std::string_view text) {
   if (fault.point == FaultPoint::kStore && !IsOfCoordinator(fault)) {
     return refuse("only the coordinator is ever at the point store");
   }
-  if (fault.point == FaultPoint::kStart && fault.what == FaultKind::kDrop) {
-    return refuse("at start there is no link yet; the first point with one is regroup");
+  const bool has_no_link = fault.point == FaultPoint::kStart || fault.point == FaultPoint::kJoin;
+  if (has_no_link && fault.what == FaultKind::kDrop) {
+    return refuse(fmt::format("at {} there is no link yet; the first point with one is regroup",
+                              PointText(fault.point)));
   }
   const bool is_late = fault.iteration.value_or(1) != 1;
   if (fault.point == FaultPoint::kStart && !IsOfCoordinator(fault) && is_late) {
@@ -451,7 +408,6 @@ std::string ToString(const Fault& fault) {
 
 StatusOr<Fault> ParseFault(std::string_view text) {
   RC_ASSIGN_OR_RETURN(Fault fault, FaultParser(text).Parse());
-  RC_RETURN_IF_ERROR(CheckBuilt(fault, text));
   RC_RETURN_IF_ERROR(CheckParts(fault, text));
   return fault;
 }

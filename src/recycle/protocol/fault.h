@@ -55,7 +55,7 @@ enum class FaultPoint : std::uint8_t {
   kCheckpointMarker,
   kCheckpointLatest,
   kCheckpointPrune,
-  kJoin,   // refused as not built yet
+  kJoin,   // a joiner has received half of its state
   kStore,  // the coordinator has stored a generation and told nobody
 };
 
@@ -88,9 +88,7 @@ std::string_view WhatText(FaultKind kind);
 std::string TargetText(const FaultTarget& target);
 std::string_view PointText(FaultPoint point);
 
-// Error: kInvalidArgument naming the word that does not fit, what may stand there and an example;
-// kUnimplemented ("not built yet: ...") for faults and points that need a feature that is not
-// there.
+// Error: kInvalidArgument naming the word that does not fit, what may stand there and an example.
 StatusOr<Fault> ParseFault(std::string_view text);
 
 // Checks that targets exist in a job of `data` x `pipeline` workers and `agents` agents, and that

@@ -47,7 +47,6 @@ TEST(Fault, RefusesWithTheWordTheChoicesAndAnExample) {
       {"kill 1.1 at F", StatusCode::kInvalidArgument, "'1.1' does not fit"},
       {"kill 1:1", StatusCode::kInvalidArgument, "'at'"},
       {"kill 1:1 at G", StatusCode::kInvalidArgument, "start F I W send recv all-reduce"},
-      // What is not built yet is not offered.
       {"kill 1:1 at G", StatusCode::kInvalidArgument, "heartbeat snapshot checkpoint "},
       {"kil 1:1 at F", StatusCode::kInvalidArgument, "slow xN, drop or diskfull;"},
       {"kill 1:1 at F of iteration 0", StatusCode::kInvalidArgument, "counted from 1"},
@@ -75,7 +74,7 @@ TEST(Fault, RefusesWithTheWordTheChoicesAndAnExample) {
       {"kill stage 1 at F and rejoin after 2s", StatusCode::kInvalidArgument,
        "the kill of one worker"},
       {"stop 1:1 at F and rejoin after 2s", StatusCode::kInvalidArgument, "the kill of one worker"},
-      {"kill 1:1 at join", StatusCode::kUnimplemented, "not built yet: fault point join"},
+      {"drop link 0:0-0:1 at join", StatusCode::kInvalidArgument, "at join there is no link yet"},
       {"kill 1:1 at checkpoint.marker", StatusCode::kInvalidArgument, "'kill all' only"},
       {"slow x2 coordinator at F", StatusCode::kInvalidArgument, "a coordinator can be killed"},
       {"kill 1:1 at store", StatusCode::kInvalidArgument, "only the coordinator is ever"},

@@ -67,6 +67,7 @@ CoordinatorOptions ToCoordinatorOptions(const ClusterOptions& options) {
   result.iterations = options.executor.iterations;
   result.tied = options.executor.model.tied;
   result.failure_timeout = options.failure_timeout;
+  result.snapshots = options.executor.snapshot_every > 0;
   return result;
 }
 
