@@ -225,6 +225,23 @@ TEST(House, PrivateNamesDifferWithinAModule) {
   EXPECT_GT(owners.size(), 500U) << "the definitions are not found";
 }
 
+// Its own; or, for a further source of a class too long for one file, that of the class:
+// coordinator_round.cc has coordinator.h.
+bool HasHeader(const SourceFile& source, const std::set<std::string>& headers) {
+  std::filesystem::path header = source.path;
+  if (headers.contains(header.replace_extension(".h").string())) return true;
+  const std::string stem = source.path.stem().string();
+  for (std::size_t end = stem.rfind('_'); end != std::string::npos && end > 0;
+       end = stem.rfind('_', end - 1)) {
+    header.replace_filename(stem.substr(0, end) + ".h");
+    const std::string include = std::filesystem::relative(header, "src").string();
+    if (headers.contains(header.string()) && source.text.find(include) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 TEST(House, NeighboursHaveOneStem) {
   std::set<std::string> headers;
   const std::vector<SourceFile> files = ReadSources(kRoot, "src/recycle");
@@ -234,9 +251,7 @@ TEST(House, NeighboursHaveOneStem) {
   for (const SourceFile& file : files) {
     if (file.path.extension() != ".cc" || IsTest(file.path)) continue;
     if (file.path.stem().string().ends_with("_main")) continue;
-    std::filesystem::path header = file.path;
-    EXPECT_TRUE(headers.contains(header.replace_extension(".h").string()))
-        << file.path << " has no header of its stem";
+    EXPECT_TRUE(HasHeader(file, headers)) << file.path << " has no header of its stem";
   }
 }
 
