@@ -5,18 +5,24 @@
 //   build/dev/bench/paced >> docs/paper.md
 //
 // Takes some minutes, most of them waiting. The machine's load shows in the columns "wall clock",
-// nowhere else.
+// nowhere else. Any trace of nodes that come and go (docs/simulator.md) is replayed by
+//
+//   build/dev/bench/paced FILE DATA PIPELINE MICRO_BATCHES F_MS TIME_SCALE
 #include "paced.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "recycle/app/profile_file.h"
@@ -25,7 +31,9 @@
 #include "recycle/plan/plan_json.h"
 #include "recycle/plan/timeline.h"
 #include "recycle/planner/fault_free.h"
+#include "recycle/simulator/job_timeline.h"
 #include "recycle/simulator/simulation.h"
+#include "recycle/simulator/trace_file.h"
 
 namespace recycle::testing {
 namespace {
@@ -80,9 +88,11 @@ double ErrorPercent(double measured, double expected) { return 100 * (measured /
 constexpr int kFirst = 15;
 constexpr int kLast = 24;
 
-void Table2Row(const Layout& layout, int failures) {
+// Returns the seconds from the command to the last worker's hello.
+double Table2Row(const Layout& layout, int failures) {
   Job job(OptionsOf(layout, kLast + 1, failures));
   Pace(job, Costs(layout.pipeline, 100), layout.time_scale);
+  const double start_unix_s = UnixSeconds();
   job.Start();
   if (!job.AwaitIteration(kFirst - 1)) Fail(job, "too slow");
   const double began_s = MonotonicSeconds();
@@ -99,6 +109,7 @@ void Table2Row(const Layout& layout, int failures) {
              layout.data, layout.pipeline, layout.micro_batches, failures, planned_ms, stamped_ms,
              ErrorPercent(stamped_ms, planned_ms), wall_ms, ErrorPercent(wall_ms, planned_ms));
   std::fflush(stdout);
+  return job.Events("worker_joined").back().at("time").get<double>() - start_unix_s;
 }
 
 void Table2() {
@@ -125,93 +136,100 @@ void Table2() {
                              0.5,
                              {"kill 1:2 at F of iteration 2", "kill 0:5 at F of iteration 3",
                               "kill 3:7 at F of iteration 4"}}};
+  double start_s = 0;
   for (const Layout& layout : layouts) {
-    for (const int failures : {0, 1, 3}) Table2Row(layout, failures);
+    for (const int failures : {0, 1, 3}) start_s = Table2Row(layout, failures);
   }
+  fmt::print(
+      "\nThe 32 executors, forked from a parent that has libtorch loaded, were there {:.1f} s "
+      "after the command.\n",
+      start_s);
 }
 
 // --- a trace -------------------------------------------------------------------------------------
 
-struct NodeChange {
-  double time_s;  // of the profile, from the beginning of iteration kFirst on
-  WorkerId worker;
-  bool comes;
+// Of 12 nodes, one worker each, in ms of the profile with F = 250 ms. No stage is ever lost.
+constexpr std::string_view kTrace =
+    "0,add,node1\n0,add,node2\n0,add,node3\n0,add,node4\n0,add,node5\n0,add,node6\n"
+    "0,add,node7\n0,add,node8\n0,add,node9\n0,add,node10\n0,add,node11\n0,add,node12\n"
+    "80000,remove,node7\n160000,remove,node1\n220000,add,node7\n320000,remove,node12\n"
+    "400000,add,node1\n430000,remove,node2\n480000,add,node12\n590000,remove,node6\n"
+    "630000,add,node2\n710000,add,node6\n1000000,remove,node7\n";
+constexpr double kTraceForwardMs = 250;
+
+struct ReplayOptions {
+  std::string name;
+  JobTimeline timeline;  // of the profile's time
+  int data, pipeline, micro_batches;
+  double forward_ms;
+  double time_scale;
 };
 
-// Failures and repairs on 12 nodes, one worker each: in which iteration, and for how many seconds
-// of this machine. No stage is ever lost.
-std::vector<std::string> ReplayedFaults() {
-  std::vector<std::string> faults;
-  for (const auto& [worker, iteration, down_s] :
-       {std::tuple("1:2", 30, 14), std::tuple("0:0", 45, 24), std::tuple("2:3", 75, 16),
-        std::tuple("0:1", 95, 20), std::tuple("1:1", 125, 12)}) {
-    faults.push_back(fmt::format("kill {} at F of iteration {} and rejoin after {}s", worker,
-                                 iteration, down_s));
+JobTimeline TimelineOf(std::string_view text, int workers, double stretch) {
+  StatusOr<FailureTrace> trace = ReadTrace(text, {});
+  if (trace.ok()) {
+    for (NodeEvent& event : trace->events) event.time_s *= stretch;
+    trace->end_s *= stretch;
+    StatusOr<JobTimeline> timeline = MakeJobTimeline(*trace, {.num_blocks = workers});
+    if (timeline.ok()) return *std::move(timeline);
+    trace = timeline.status();
   }
-  return faults;
+  fmt::print(stderr, "paced: {}\n", std::string(trace.status().message()));
+  std::exit(2);
 }
 
-// As it came about: a node is back when its process has the state and is a member.
-std::vector<NodeChange> ChangesOf(const Job& job, double start_unix_s, double time_scale) {
-  std::vector<NodeChange> changes;
-  for (const char* name : {"fault_injected", "rejoined"}) {
-    for (const nlohmann::json& event : job.Events(name)) {
-      changes.push_back({(event.at("time").get<double>() - start_unix_s) / time_scale,
-                         ParseWorkerId(event.at("worker").get<std::string>()).value(),
-                         name == std::string_view("rejoined")});
-    }
-  }
-  std::sort(changes.begin(), changes.end(),
-            [](const NodeChange& a, const NodeChange& b) { return a.time_s < b.time_s; });
-  return changes;
-}
-
-// What the simulator says of `changes` in `duration_s`.
-double SimulatedGoodput(const PlanRequest& request, const std::vector<NodeChange>& changes,
-                        double duration_s) {
+StatusOr<PolicyResult> SimulateReplay(const PlanRequest& request, const JobTimeline& timeline) {
   SimulatedJob job;
   job.parallel = request.parallel;
   job.micro_batches = request.micro_batches;
   job.costs = request.costs;
   job.parameters = 0;  // the small model's state is copied at once
-  const int nodes = request.parallel.num_workers();
-  FailureTrace trace{.num_nodes = nodes, .events = {}, .end_s = duration_s};
-  for (int node = 0; node < nodes; ++node) trace.events.push_back({0, node, true});
-  for (const NodeChange& change : changes) {
-    const int place =
-        change.worker.pipeline.value() * request.parallel.pipeline + change.worker.stage.value();
-    trace.events.push_back({change.time_s, place, change.comes});
-  }
-  const JobTimeline timeline =
-      MakeJobTimeline(trace, {.num_blocks = nodes, .duration_s = duration_s}).value();
   const PolicyConstants constants;
   SimulationPlans plans(request, /*search=*/true);
-  const StatusOr<PolicyResult> result =
-      Simulate({.job = job, .constants = constants, .planner = plans, .move_roles = false},
-               timeline, "recycle");
-  RC_CHECK(result.ok()) << result.status();
-  return result->goodput;
+  return Simulate({.job = job, .constants = constants, .planner = plans, .move_roles = false},
+                  timeline, "recycle");
 }
 
-// A forward takes 25 ms on the clock, so that the machine keeps up.
-void ReplayRow(double time_scale) {
-  const double forward_ms = 25 / time_scale;
-  constexpr int kIterations = 175;
-  const Layout layout{3, 4, 6, time_scale, ReplayedFaults()};
+// Kills and brings back workers when the timeline says so, on this machine's clock; ends the job.
+void Drive(Job& job, const ReplayOptions& replay, double start_s) {
+  const auto await = [&](double profile_s) {
+    const double left_s = start_s + profile_s * replay.time_scale - MonotonicSeconds();
+    if (left_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(left_s));
+  };
+  std::vector<pid_t> joiners;
+  for (const JobEvent& event : replay.timeline.events) {
+    if (event.time_s >= replay.timeline.duration_s) break;
+    await(event.time_s);
+    const std::string worker =
+        fmt::format("{}:{}", event.block / replay.pipeline, event.block % replay.pipeline);
+    if (event.join) {
+      joiners.push_back(job.StartCommand("join", worker));
+    } else {
+      kill(job.WorkerPids().at(worker), SIGKILL);
+    }
+  }
+  await(replay.timeline.duration_s);
+  kill(job.pid(), SIGTERM);
+  if (const int code = job.Wait(kLimit); code != 128 + SIGTERM) {
+    Fail(job, fmt::format("ended with {}", code));
+  }
+  for (const pid_t joiner : joiners) waitpid(joiner, nullptr, 0);
+}
+
+void ReplayRow(const ReplayOptions& replay) {
   PlanRequest request;
-  request.parallel = {.data = layout.data, .pipeline = layout.pipeline};
-  request.micro_batches = layout.micro_batches;
-  request.costs = Costs(layout.pipeline, forward_ms);
+  request.parallel = {.data = replay.data, .pipeline = replay.pipeline};
+  request.micro_batches = replay.micro_batches;
+  request.costs = Costs(replay.pipeline, replay.forward_ms);
   request.options = {.decoupled = true, .staggered = true};
   const double reference_s = 1e-3 * ToUnits(FaultFreeOneFOneBPeriod(request).value());
 
-  Job job(OptionsOf(layout, kIterations, static_cast<int>(std::ssize(layout.faults))));
-  Pace(job, request.costs, layout.time_scale);
+  Job job(OptionsOf({replay.data, replay.pipeline, replay.micro_batches, replay.time_scale, {}},
+                    /*iterations=*/1000000, /*failures=*/0));
+  Pace(job, request.costs, replay.time_scale);
   job.Start();
   if (!job.AwaitIteration(kFirst - 1)) Fail(job, "too slow");
-  const double start_unix_s = UnixSeconds();
-  Finish(job);
-  const std::vector<NodeChange> changes = ChangesOf(job, start_unix_s, layout.time_scale);
+  Drive(job, replay, MonotonicSeconds());
   double duration_s = 0;
   int iterations = 0;
   for (const auto& [iteration, ms] : IterationMs(job)) {
@@ -220,31 +238,41 @@ void ReplayRow(double time_scale) {
     ++iterations;
   }
   const double paced = iterations * reference_s / duration_s;
-  const double simulated = SimulatedGoodput(request, changes, duration_s);
+  const StatusOr<PolicyResult> simulated = SimulateReplay(request, replay.timeline);
+  RC_CHECK(simulated.ok()) << simulated.status();
   double resume_s = 0;
   for (const nlohmann::json& event : job.Events("resumed")) {
-    resume_s = std::max(resume_s, 1e-3 * event.at("resume_ms").get<double>() / layout.time_scale);
+    resume_s = std::max(resume_s, 1e-3 * event.at("resume_ms").get<double>() / replay.time_scale);
   }
-  fmt::print("| {} | {:.0f} ms | {:.0f} s | {}, {} | {:.1f} s | {:.4f} | {:.4f} | {:+.2f}% |\n",
-             time_scale, forward_ms, duration_s, job.Events("failure_detected").size(),
-             job.Events("rejoined").size(), resume_s, simulated, paced,
-             ErrorPercent(paced, simulated));
+  fmt::print(
+      "| {} | {} x {} | {} | {:.0f} ms | {:.0f} s | {}, {} | {:.1f} s | {:.4f} | {:.4f} | {:+.2f}% "
+      "|\n",
+      replay.name, replay.data, replay.pipeline, replay.time_scale, replay.forward_ms, duration_s,
+      job.Events("failure_detected").size(), job.Events("rejoined").size(), resume_s,
+      simulated->goodput, paced, ErrorPercent(paced, simulated->goodput));
   std::fflush(stdout);
 }
 
-void Replay() {
+void ReplayHead() {
   fmt::print(
-      "\n## A trace, replayed by paced workers\n\n3 pipelines x 4 stages, M 6. Workers are killed, "
-      "and their agent starts them again; the simulator is given the times at which that came "
-      "about. "
-      "It has its usual constants, 2.25 s for a failure and none for a return; every failure count "
-      "planned (--search), no role moves. Regroups take what they take on this machine, so the "
-      "more "
-      "time is compressed, the more of the profile's they count as: the second row shows it.\n\n"
-      "| time scale | F | time of the profile | failures, returns | longest regroup | simulated | "
-      "paced "
-      "| error |\n|---|---|---|---|---|---|---|---|\n");
-  for (const double time_scale : {0.1, 0.025}) ReplayRow(time_scale);
+      "\n## A trace, replayed by paced workers\n\nWorkers are killed and brought back "
+      "(`recycle join`) when the trace says so, on the machine's clock; the simulator is given "
+      "the same trace. It has its usual constants, 2.25 s for a failure and none for a return; "
+      "every failure count planned (--search), no role moves. Regroups and the start of a process "
+      "take what they take on this machine, so the more time is compressed, the more of the "
+      "profile's they count as: the second row shows it.\n\n"
+      "| trace | pipelines x stages | time scale | F | time of the profile | failures, returns | "
+      "longest regroup | simulated | paced | error |\n|---|---|---|---|---|---|---|---|---|---|\n");
+}
+
+// A forward takes 25 ms on the clock, so that the machine keeps up.
+void Replay() {
+  ReplayHead();
+  for (const double time_scale : {0.1, 0.025}) {
+    const double forward_ms = 25 / time_scale;
+    ReplayRow({"made for this", TimelineOf(kTrace, 12, forward_ms / kTraceForwardMs), 3, 4, 6,
+               forward_ms, time_scale});
+  }
 }
 
 // --- without pacing ------------------------------------------------------------------------------
@@ -301,7 +329,29 @@ int Run() {
   return 0;
 }
 
+// FILE DATA PIPELINE MICRO_BATCHES F_MS TIME_SCALE
+int RunTrace(const std::vector<std::string>& words) {
+  std::ifstream file(words.front());
+  std::stringstream text;
+  text << file.rdbuf();
+  if (words.size() != 6 || !file) {
+    fmt::print(stderr, "usage: paced [FILE DATA PIPELINE MICRO_BATCHES F_MS TIME_SCALE]\n");
+    return 2;
+  }
+  const int data = std::atoi(words[1].c_str());
+  const int pipeline = std::atoi(words[2].c_str());
+  ReplayHead();
+  ReplayRow({std::filesystem::path(words.front()).filename().string(),
+             TimelineOf(text.str(), data * pipeline, /*stretch=*/1), data, pipeline,
+             std::atoi(words[3].c_str()), std::atof(words[4].c_str()),
+             std::atof(words[5].c_str())});
+  return 0;
+}
+
 }  // namespace
 }  // namespace recycle::testing
 
-int main() { return recycle::testing::Run(); }
+int main(int argc, char** argv) {
+  if (argc == 1) return recycle::testing::Run();
+  return recycle::testing::RunTrace({argv + 1, argv + argc});
+}

@@ -110,6 +110,16 @@ void Job::Start() {
   if (pid_ == 0) ExecProgram(words, output, options_.before_exec);
 }
 
+pid_t Job::StartCommand(const std::string& word, const std::string& worker) const {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl(RECYCLE_PROGRAM, RECYCLE_PROGRAM, word.c_str(), run_folder_.c_str(), worker.c_str(),
+          nullptr);
+    _exit(127);
+  }
+  return pid;
+}
+
 int Job::Wait(std::chrono::seconds limit) {
   int status = 0;
   const bool done = Eventually(limit, [&] { return waitpid(pid_, &status, WNOHANG) == pid_; });

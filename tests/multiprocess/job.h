@@ -72,6 +72,9 @@ class Job {
     return Wait();
   }
 
+  // `recycle WORD RUN_FOLDER WORKER` as a process of its own; the caller waits for it.
+  pid_t StartCommand(const std::string& word, const std::string& worker) const;
+
   pid_t pid() const { return pid_; }
   const std::filesystem::path& run_folder() const { return run_folder_; }
   const std::filesystem::path& folder() const { return folder_; }
