@@ -61,7 +61,8 @@ TEST_P(A10LauncherEnds, NothingOfTheJobIsLeft) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, A10LauncherEnds, ::testing::Values(SIGKILL, SIGTERM, SIGINT),
+INSTANTIATE_TEST_SUITE_P(Signals, A10LauncherEnds,
+                         ::testing::Values(SIGKILL, SIGTERM, SIGINT, SIGHUP),
                          [](const auto& info) { return fmt::format("signal_{}", info.param); });
 
 TEST(Lifecycle, ASecondSignalEndsAtOnce) {

@@ -464,7 +464,7 @@ Keys LaunchAndLogKeys() {
                   "Coordinators: one of them leads, the others take over when it is gone."},
                  RC_FIELD(launch.coordinators), {1, 9}),
       ListenKey(),
-      RealKey({"launch.grace_s", "s", "Time to finish the iteration after SIGTERM or SIGINT."},
+      RealKey({"launch.grace_s", "s", "Time to finish the iteration after SIGTERM, SIGINT or SIGHUP."},
               RC_FIELD(launch.grace_s), {.least = 0, .most = 86'400}),
       RealKey({"launch.join_timeout_s", "s", "Time for all workers to join at the start."},
               RC_FIELD(launch.join_timeout_s), {.least = 1, .most = 86'400}),

@@ -28,7 +28,8 @@ inline constexpr const char* kFooter =
     "\n"
     "`recycle COMMAND --help` explains a command. A worker is written pipeline:stage, as in 1:2.\n"
     "Exit codes: 0 done; 1 the answer is no; 2 bad usage or config; 3 a stage lost all its state;\n"
-    "4 coordinator or store not reached; 70 a bug; 130/143 after SIGINT/SIGTERM, all saved.";
+    "4 coordinator or store not reached; 70 a bug; 129/130/143 after SIGHUP/SIGINT/SIGTERM,\n"
+    "all saved.";
 
 inline constexpr const char* kTrainFooter =
     "Examples:\n"

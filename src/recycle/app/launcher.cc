@@ -47,6 +47,11 @@ std::string LogName(std::string process) {
   return process;
 }
 
+bool IsIgnored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 // Where prepared corpora are kept between runs.
 StatusOr<std::string> CacheFolder() {
   for (const auto& [name, below] :
@@ -169,6 +174,8 @@ StatusOr<int> Launcher::Run() {
   sigset_t watched;
   sigemptyset(&watched);
   for (const int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&watched, number);
+  // A blocked signal would arrive even where nohup has it ignored.
+  if (!IsIgnored(SIGHUP)) sigaddset(&watched, SIGHUP);
   sigprocmask(SIG_BLOCK, &watched, nullptr);
   signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
   RC_CHECK(signals_ >= 0) << "signalfd: errno " << errno;

@@ -34,6 +34,17 @@ Status NotEmpty(const std::string& path) {
       path));
 }
 
+// Empty, or left behind by a run that was ended before it began: it had made its folders, and a
+// log.
+bool HasNothingToLose(const fs::path& root, std::error_code& error) {
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name != "logs" && name != "plans" && name != "corpus.json") return false;
+  }
+  return !error;
+}
+
 // "runs/20261129-173355-first-light", with "-2" and so on behind it if that is taken.
 std::string NewFolderName(const std::string& config_path, const Clock& clock) {
   const auto seconds = static_cast<std::time_t>(clock.UnixSeconds());
@@ -60,23 +71,18 @@ StatusOr<RunFolder> RunFolder::Create(const std::string& path, const std::string
   if (!IsUtf8(root.string())) return CannotWrite(wanted, "its path is not UTF-8");
   const bool made_root = fs::create_directories(root, error);
   if (error) return CannotWrite(wanted, error.message());
-  const bool empty = fs::is_empty(root, error);
-  if (error) return CannotWrite(wanted, error.message());
-  if (!empty) return NotEmpty(wanted);
   std::string text = root.string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   RunFolder folder(std::move(text));
   folder.made_root_ = made_root;
-  // mkdir is the claim: of two runs that start in one folder, one fails here.
-  if (mkdir(folder.File("logs").c_str(), 0755) != 0) {
-    return errno == EEXIST ? NotEmpty(wanted) : CannotWrite(wanted, std::strerror(errno));
-  }
-  for (const char* name : {"logs/trace", "logs/faults", "plans"}) {
-    if (mkdir(folder.File(name).c_str(), 0755) != 0) {
+  RC_RETURN_IF_ERROR(folder.Claim());
+  if (!HasNothingToLose(root, error))
+    return error ? CannotWrite(wanted, error.message()) : NotEmpty(wanted);
+  for (const char* name : {"logs", "logs/trace", "logs/faults", "plans"}) {
+    if (mkdir(folder.File(name).c_str(), 0755) != 0 && errno != EEXIST) {
       return CannotWrite(wanted, std::strerror(errno));
     }
   }
-  RC_RETURN_IF_ERROR(folder.Claim());
   return folder;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -40,6 +42,20 @@ TEST_F(RunFolderTest, AFolderThatIsNotEmptyIsRefusedAndLeftAsItIs) {
   EXPECT_EQ(folder.status().code(), StatusCode::kAlreadyExists);
   EXPECT_NE(folder.status().message().find(base_.string()), std::string::npos);
   EXPECT_EQ(std::distance(fs::directory_iterator(base_), fs::directory_iterator()), 1);
+}
+
+TEST_F(RunFolderTest, AFolderWhoseRunNeverBeganIsTakenAgainOnceItsProcessIsGone) {
+  const std::string path = (base_ / "run").string();
+  const pid_t pid = fork();
+  if (pid == 0) _exit(RunFolder::Create(path, "job.yaml", clock_).ok() ? 0 : 1);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  ASSERT_EQ(status, 0);
+  const StatusOr<RunFolder> folder = RunFolder::Create(path, "job.yaml", clock_);
+  EXPECT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ(RunFolder::Create(path, "job.yaml", clock_).status().code(),
+            StatusCode::kInvalidArgument)
+      << "it is claimed now";
 }
 
 TEST_F(RunFolderTest, AFolderThatCannotBeWrittenIsRefusedByName) {
