@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -185,6 +186,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"missing_plan", {"--plan", "nowhere.json"}, {"nowhere.json"}},
         BadInput{"unknown_option", {"--iterations", "5"}, {"--iterations"}}),
     [](const auto& info) { return info.param.name; });
+
+TEST(Lifecycle, TooFewOpenFilesAreExitCode2AndOneSentence) {
+  Job job({.iterations = 1, .before_exec = [] {
+             const rlimit few{.rlim_cur = 30, .rlim_max = 30};
+             setrlimit(RLIMIT_NOFILE, &few);
+           }});
+  EXPECT_EQ(job.Run(), 2) << job.Output();
+  EXPECT_NE(job.Output().find("ulimit -n 68"), std::string::npos) << job.Output();
+  EXPECT_FALSE(std::filesystem::exists(job.run_folder()));
+}
 
 TEST(Lifecycle, AnUnreadableConfigNamesLineAndColumn) {
   Job job({.iterations = 1});

@@ -19,6 +19,7 @@
 #include "recycle/app/executor_setup.h"
 #include "recycle/app/fault_ledger.h"
 #include "recycle/app/job_security.h"
+#include "recycle/app/open_files.h"
 #include "recycle/app/report_error.h"
 #include "recycle/app/respawn.h"
 #include "recycle/app/run_folder.h"
@@ -201,6 +202,7 @@ Status ServeAgent(const AgentArguments& arguments) {
           folder.Log(fmt::format("agent-{}", arguments.agent)));
   RC_ASSIGN_OR_RETURN(const JobConfig config, LoadJobConfig(folder.Config()));
   RC_RETURN_IF_ERROR(CheckAgentArguments(arguments, config));
+  RC_RETURN_IF_ERROR(RaiseOpenFileLimit(config.parallel.data * config.parallel.pipeline));
   // The spawner first: this process has one thread until gRPC is touched.
   RC_ASSIGN_OR_RETURN(const SpawnerLines spawner, StartSpawner(arguments, folder));
   for (const WorkerId worker : WorkersOfAgent(config, arguments.agent)) {

@@ -26,6 +26,7 @@
 #include "recycle/app/job_security.h"
 #include "recycle/app/job_store.h"
 #include "recycle/app/launcher_link.h"
+#include "recycle/app/open_files.h"
 #include "recycle/app/report_error.h"
 #include "recycle/base/check.h"
 #include "recycle/base/exit_code.h"
@@ -140,6 +141,7 @@ StatusOr<int> Train(const TrainArguments& arguments) {
     return 0;
   }
   RC_RETURN_IF_ERROR(CheckSecurity(config));
+  RC_RETURN_IF_ERROR(RaiseOpenFileLimit(config.parallel.data * config.parallel.pipeline));
   if (arguments.resume) return ResumeRun(arguments, config);
   RC_ASSIGN_OR_RETURN(RunFolder folder,
                       RunFolder::Create(arguments.run_dir, arguments.config_path, SystemClock()));
