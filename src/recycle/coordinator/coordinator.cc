@@ -28,6 +28,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction mak
                   .num_hosts = options_.hosts},
                  &roster_, &transfer_numbers_),
       stragglers_(options_.slow_factor, &roster_),
+      standstill_(options_.failure_timeout),
       restoration_(options_.restore_from),
       generation_(options_.last_generation) {
   const Status valid = options_.Validate();
@@ -44,6 +45,7 @@ std::vector<Effect> Coordinator::Step(const Event& event, TimePoint now) {
   now_ = now;
   if (!started_) started_ = now;
   std::visit([this](const auto& e) { Handle(e); }, event);
+  if (phase_ == Phase::kTraining) EndStandstill();
   AbsorbFindings();
   Advance();
   AbsorbRejoins();
@@ -70,6 +72,7 @@ std::optional<TimePoint> Coordinator::NextDeadline() const {
 void Coordinator::ForgiveGap(Duration gap) {
   *started_ += gap;
   detection_.ForgiveGap(gap);
+  standstill_.ForgiveGap(gap);
   rejoins_.ForgiveGap(gap);
 }
 

@@ -55,6 +55,7 @@
 #include "recycle/coordinator/restoration.h"
 #include "recycle/coordinator/roster.h"
 #include "recycle/coordinator/snapshot_sets.h"
+#include "recycle/coordinator/standstill.h"
 #include "recycle/coordinator/state_comparison.h"
 #include "recycle/coordinator/stragglers.h"
 #include "recycle/coordinator/transfer_numbers.h"
@@ -158,6 +159,8 @@ class Coordinator {
   void AbsorbRejoins();
   void AbsorbSnapshots();
   void Advance();
+  // Nobody gets on though all live: every link is made anew.
+  void EndStandstill();
   // Copies go on beside the training; who has caught up becomes a member.
   void TakeBackJoiners();
   void BeginGeneration();
@@ -201,6 +204,7 @@ class Coordinator {
   SnapshotSets snapshots_;
   StateComparison comparison_{&roster_};
   Stragglers stragglers_;
+  Standstill standstill_;
   Restoration restoration_;
 
   Phase phase_ = Phase::kJoining;

@@ -52,6 +52,7 @@ void Coordinator::Receive(WorkerId from, const Heartbeat& message) {
   place.version = std::max(place.version, message.version);
   place.peak_bytes = std::max(place.peak_bytes, message.peak_bytes);
   detection_.OnHeartbeat(from, message, now_);
+  if (roster_.IsLive(from)) standstill_.OnHeartbeat(from, message.actions_done, now_);
   if (phase_ != Phase::kTraining || !roster_.IsLive(from)) return;
   if (const auto change = stragglers_.Judge(from)) {
     effects_.emplace_back(AnnounceStraggler{change->worker, change->score, change->is_slow});
@@ -93,6 +94,7 @@ void Coordinator::Receive(WorkerId from, const IterationDone& message) {
     effects_.emplace_back(AnnounceIteration{.done = std::move(done),
                                             .workers_live = static_cast<int>(roster_.Live().size()),
                                             .peak_bytes = roster_.PeakBytes()});
+    standstill_.OnIteration(now_);
     const IterationDone& last = std::get<AnnounceIteration>(effects_.back()).done;
     if (last.skipped_in_a_row > 0) JudgeSkippedStep(last.iteration, last.skipped_in_a_row);
   }

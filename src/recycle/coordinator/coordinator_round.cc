@@ -66,6 +66,17 @@ void Coordinator::SendPrepare() {
   for (const WorkerId member : members) Send(member, prepare);
 }
 
+void Coordinator::EndStandstill() {
+  if (completion_.AnyFinishedAt(options_.iterations)) return;
+  const std::optional<Duration> since = standstill_.TakeFinding(now_);
+  if (!since) return;
+  effects_.emplace_back(AnnounceWarning{fmt::format(
+      "nobody has finished an action for {:.1f} s, though everybody lives (a network that "
+      "swallows messages?): all links are made anew",
+      ToMilliseconds(*since) / 1000)});
+  changes_.EndStandstill(AllLinks(roster_.Live()), *since);
+}
+
 // Called with the first ledger, while the others still finish their running action.
 void Coordinator::MakePlanIfNeeded() {
   const std::vector<WorkerId> failed = roster_.Lost();
@@ -159,6 +170,7 @@ void Coordinator::NoteCorrections(const ResumeDecision& decision) {
 
 void Coordinator::AnnounceEverybodyResumed() {
   phase_ = Phase::kTraining;
+  standstill_.OnResumed(now_);
   for (const auto& [stage, verdict] : std::exchange(rollbacks_, {})) {
     effects_.emplace_back(AnnounceRollback{stage, verdict});
   }

@@ -12,6 +12,7 @@ void MembershipChanges::Lose(Loss loss) {
   const auto touches = [worker](const Link& l) { return l.first == worker || l.second == worker; };
   std::erase_if(unrecorded_links_, touches);
   std::erase_if(links_, touches);
+  std::erase_if(broken_links_, touches);
   std::erase(unrecorded_rejoins_, worker);
   unrecorded_stays_.erase(worker);
   unrecorded_reconnects_.erase(worker);
@@ -25,6 +26,13 @@ void MembershipChanges::Lose(Loss loss) {
 void MembershipChanges::BreakLink(const Link& link) {
   unrecorded_links_.push_back(link);
   links_.push_back(link);
+  broken_links_.push_back(link);
+  pending_ = true;
+}
+
+void MembershipChanges::EndStandstill(const std::vector<Link>& links, Duration since) {
+  links_ = links;
+  unrecorded_standstill_ = since;
   pending_ = true;
 }
 
@@ -77,6 +85,7 @@ void MembershipChanges::TakeOver(const GenerationRecord& record, std::vector<Wor
   unprepared_losses_ = std::move(lost);
   unplanned_losses_ = std::move(unplanned);
   links_ = record.relinked;
+  broken_links_ = record.relinked;
 }
 
 GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Roster& roster,
@@ -97,6 +106,7 @@ GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Rost
   for (Loss& loss : unrecorded_losses_) record.lost.push_back(std::move(loss.lost));
   unrecorded_losses_.clear();
   unrecorded_links_.clear();
+  unrecorded_standstill_.reset();
   unrecorded_rejoins_.clear();
   unrecorded_stays_.clear();
   unrecorded_reconnects_.clear();
@@ -139,6 +149,10 @@ std::string MembershipChanges::Reason(const Roster& roster, std::optional<std::i
   for (const std::string& rebalance : unrecorded_rebalances_) add(rebalance);
   for (const auto& [a, b] : unrecorded_links_) {
     add(fmt::format("the link {}-{} is made anew: both ends live", ToString(a), ToString(b)));
+  }
+  if (unrecorded_standstill_) {
+    add(fmt::format("nobody has finished an action for {:.1f} s: all links are made anew",
+                    ToMilliseconds(*unrecorded_standstill_) / 1000));
   }
   if (unrecorded_amend_) {
     add(fmt::format("all stages return to the end of iteration {}: its gradient has norm {:.6g}",

@@ -28,10 +28,12 @@ class MembershipChanges {
  public:
   void Lose(Loss loss);
   void BreakLink(const Link& link);  // both ends live
-  void Admit(WorkerId worker);       // it is back
-  void Withdraw(WorkerId worker);    // it was admitted, and is no member any more
-  void Stay(WorkerId worker);        // asked to leave, and then needed after all
-  void Reconnect(WorkerId worker);   // its control stream was made anew
+  // Nobody has got on for `since`: `links`, all there are, are made anew.
+  void EndStandstill(const std::vector<Link>& links, Duration since);
+  void Admit(WorkerId worker);      // it is back
+  void Withdraw(WorkerId worker);   // it was admitted, and is no member any more
+  void Stay(WorkerId worker);       // asked to leave, and then needed after all
+  void Reconnect(WorkerId worker);  // its control stream was made anew
   void Rebalance(WorkerId worker, double score, bool is_slow);  // of its peers' pace
   void Amend(const Verdict& verdict);  // a step that stages have made is another
   void Redo(const Quantum& quantum);   // a stage makes its sums again
@@ -60,7 +62,10 @@ class MembershipChanges {
   bool has_rejoins() const { return !rejoins_.empty(); }
   // Everybody has resumed: what is to be announced.
   std::vector<AnnounceRejoin> TakeRejoins() { return std::exchange(rejoins_, {}); }
-  std::vector<Link> TakeLinks() { return std::exchange(links_, {}); }
+  std::vector<Link> TakeLinks() {
+    links_.clear();
+    return std::exchange(broken_links_, {});
+  }
 
  private:
   std::string Reason(const Roster& roster, std::optional<std::int32_t> restore,
@@ -71,6 +76,7 @@ class MembershipChanges {
   // Not in a record yet.
   std::vector<Loss> unrecorded_losses_;
   std::vector<Link> unrecorded_links_;
+  std::optional<Duration> unrecorded_standstill_;
   std::vector<WorkerId> unrecorded_rejoins_;
   std::set<WorkerId> unrecorded_stays_;
   std::set<WorkerId> unrecorded_reconnects_;
@@ -83,7 +89,8 @@ class MembershipChanges {
   // Not in a Resume yet.
   std::vector<WorkerId> unplanned_losses_;
   // Not everybody has resumed with it yet.
-  std::vector<Link> links_;
+  std::vector<Link> links_;         // to be made anew
+  std::vector<Link> broken_links_;  // those of them that had broken
   std::vector<AnnounceRejoin> rejoins_;
 };
 

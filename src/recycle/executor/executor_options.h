@@ -37,8 +37,8 @@ struct GradientPoison {
   float value = 0;
 };
 
-// For tests of paced workers: `action` of `iteration` on `worker` takes `delay` of the profile's
-// time longer, and with `swallowed` what it sends is lost on the way.
+// For tests: `action` of `iteration` on `worker` takes `delay` of the profile's time longer (paced
+// workers), and with `swallowed` what it sends is lost on the way.
 struct Disturbance {
   WorkerId worker;
   int iteration = 0;  // 0-based

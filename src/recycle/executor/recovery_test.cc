@@ -287,6 +287,27 @@ TEST(Recovery, ALinkThatCannotBeConnectedIsMadeAnew) {
   for (const GenerationRecord& record : result.records) EXPECT_TRUE(record.lost.empty());
 }
 
+TEST(Recovery, WhatANetworkSwallowsIsSentAgain) {
+  SmallJob job;
+  job.data = 3;
+  job.pipeline = 3;
+  job.micro_batches = 2;
+  const TestFolder folder;
+  ClusterOptions options = MakeCluster(job, folder.path());
+  options.failure_timeout = std::chrono::milliseconds(600);
+  for (const char* const action : {"1F0.1", "1I0.1", "1F2.0"}) {
+    const Action sends = *ParseAction(action);
+    options.executor.disturbances.push_back({.worker = {sends.micro_batch.home, sends.stage},
+                                             .iteration = 4,
+                                             .action = sends,
+                                             .swallowed = true});
+  }
+  const ClusterResult result = ForkedCluster(options).Run();
+  ExpectParity(job, result);
+  ASSERT_GE(result.records.size(), 2U);
+  for (const GenerationRecord& record : result.records) EXPECT_TRUE(record.lost.empty());
+}
+
 TEST(Recovery, ABoundaryLogThatSpillsServesAsWell) {
   SmallJob job;
   job.data = 3;
