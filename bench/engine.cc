@@ -1,10 +1,12 @@
 // Tokens per second of the model engine: F, I and W of micro-batches one after another, one thread,
-// no optimizer. The counterpart is engine_vs_eager.py; run both with bench/engine_vs_eager.
+// no optimizer. The counterpart is engine_vs_eager.py; run both with bench/engine_vs_eager. And
+// what the split of the backward pass costs, and holds in memory.
 //
 //   engine HIDDEN HEADS MICRO_BATCHES
+//   engine split [TOKENS [ROUNDS]]         (default 512 15; TOKENS: of a micro-batch)
 //
 // Prints tokens per second of CPU time (of this one thread: as the wall clock on an idle machine,
-// but steady beside other load).
+// but steady beside other load), or figures beside what is asked of them.
 #include <ATen/Parallel.h>
 #include <ATen/core/ivalue.h>  // clang needs the whole type
 #include <ATen/ops/randint.h>
@@ -12,7 +14,9 @@
 
 #include <cstdlib>
 #include <ctime>
+#include <string_view>
 
+#include "engine_split.h"
 #include "recycle/nn/allocator.h"
 #include "recycle/nn/stage_model.h"
 
@@ -43,13 +47,30 @@ Seconds RunMicroBatch(recycle::StageModel& stage, const recycle::ForwardInput& i
   return {forward_end - start, input_end - forward_end, CpuSeconds() - input_end};
 }
 
+int Usage() {
+  fmt::print(stderr,
+             "usage: engine HIDDEN HEADS MICRO_BATCHES\n"
+             "       engine split [TOKENS [ROUNDS]]      TOKENS: 128 or a multiple\n");
+  return 2;
+}
+
+int MeasureSplit(int argc, char** argv) {
+  const int tokens = argc > 2 ? std::atoi(argv[2]) : 512;
+  const int rounds = argc > 3 ? std::atoi(argv[3]) : 15;
+  if (tokens < 128 || tokens % 128 != 0 || rounds < 1) return Usage();
+  recycle::Verdicts verdicts;
+  recycle::SplitBackward(tokens, rounds, verdicts);
+  verdicts.PrintTotal();
+  return verdicts.misses() == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    fmt::print(stderr, "usage: engine HIDDEN HEADS MICRO_BATCHES\n");
-    return 2;
-  }
+  recycle::TuneAllocator();
+  at::set_num_threads(1);
+  if (argc > 1 && std::string_view(argv[1]) == "split") return MeasureSplit(argc, argv);
+  if (argc != 4) return Usage();
   const recycle::ModelOptions options{.num_blocks = 4,
                                       .hidden = std::atoi(argv[1]),
                                       .heads = std::atoi(argv[2]),
@@ -60,8 +81,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", std::string(valid.message()));
     return 2;
   }
-  recycle::TuneAllocator();
-  at::set_num_threads(1);
   recycle::StageModel stage(options, 0, options.num_layers());
   const at::Tensor tokens =
       at::randint(options.vocabulary, {kSamples, options.sequence}, at::kLong);

@@ -167,11 +167,11 @@ TEST_F(ActionRunnerTest, ARegenerationGivesTheVeryBitsAndLeavesNothingElse) {
   const BoundaryTensor activation{BoundaryKind::kActivation, StageId(1), {PipelineId(0), 1}};
   ASSERT_TRUE(first_.runner.Resend(activation, kIteration, Worker(1, 1)).ok());
   ASSERT_TRUE(peer_.Regenerate("1F0.1", /*backward_follows=*/true).ok());
-  EXPECT_GT(peer_.model.StashBytes(), 0);
+  EXPECT_GT(peer_.model.stash_bytes().total(), 0);
   ASSERT_TRUE(peer_.Regenerate("1I0.1", /*backward_follows=*/false).ok());
   ASSERT_TRUE(first_.Run("0I0.1").ok());
   EXPECT_EQ(peer_.Logged(FrameKind::kGradient, 0, 1), last_.Logged(FrameKind::kGradient, 0, 1));
-  EXPECT_EQ(peer_.model.StashBytes(), 0);
+  EXPECT_EQ(peer_.model.stash_bytes().total(), 0);
   EXPECT_TRUE(peer_.ledger.Report({}, {}, 2).empty());
   EXPECT_TRUE(peer_.HasNoGradient());
   for (const double value : peer_.results.values()) EXPECT_EQ(value, 0);
@@ -180,12 +180,12 @@ TEST_F(ActionRunnerTest, ARegenerationGivesTheVeryBitsAndLeavesNothingElse) {
 TEST_F(ActionRunnerTest, ARegeneratedForwardKeepsItsStashOnlyForABackwardThatComes) {
   Route({{Worker(0, 0), {}}});
   ASSERT_TRUE(first_.Regenerate("0F0.0", /*backward_follows=*/false).ok());
-  EXPECT_EQ(first_.model.StashBytes(), 0);
+  EXPECT_EQ(first_.model.stash_bytes().total(), 0);
   EXPECT_FALSE(first_.Logged(FrameKind::kActivation, 1, 0).empty()) << "for whoever asks";
   ASSERT_TRUE(first_.Regenerate("0F0.1", /*backward_follows=*/true).ok());
-  EXPECT_GT(first_.model.StashBytes(), 0);
+  EXPECT_GT(first_.model.stash_bytes().total(), 0);
   first_.runner.ForgetRegenerated();  // the generation ended in between
-  EXPECT_EQ(first_.model.StashBytes(), 0);
+  EXPECT_EQ(first_.model.stash_bytes().total(), 0);
   ASSERT_TRUE(first_.Run("0F0.1").ok()) << "as if nothing had happened";
 }
 
@@ -202,7 +202,7 @@ TEST_F(ActionRunnerTest, AnInterruptedTakeLeavesTheActionUndone) {
   last_.network.Interrupt("generation 2 is prepared");
   EXPECT_TRUE(absl::IsAborted(last_.Run("1F0.0")));
   EXPECT_TRUE(last_.ledger.Report({}, {}, 2).empty());
-  EXPECT_EQ(last_.model.StashBytes(), 0);
+  EXPECT_EQ(last_.model.stash_bytes().total(), 0);
 }
 
 }  // namespace

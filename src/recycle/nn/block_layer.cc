@@ -36,7 +36,7 @@ class BlockLayer::Run : public LayerRun {
   at::Tensor Forward(const at::Tensor& x_BTD);
   at::Tensor BackwardInput(const at::Tensor& grad) override;
   void BackwardWeight() override;
-  void AppendTo(TensorList& tensors) const override;
+  void AppendTo(Stash& stash) const override;
 
  private:
   const BlockLayer& layer_;
@@ -86,11 +86,11 @@ void BlockLayer::Run::BackwardWeight() {
   layer_.norm_1_.BackwardWeight(norm_1_);
 }
 
-void BlockLayer::Run::AppendTo(TensorList& tensors) const {
-  for (const Norm::Run* run : {&norm_1_, &norm_2_}) run->AppendTo(tensors);
-  for (const Linear::Run* run : {&qkv_, &attention_out_, &fc_, &mlp_out_}) run->AppendTo(tensors);
-  attention_.AppendTo(tensors);
-  tensors.push_back(before_gelu_);
+void BlockLayer::Run::AppendTo(Stash& stash) const {
+  for (const Norm::Run* run : {&norm_1_, &norm_2_}) run->AppendTo(stash);
+  for (const Linear::Run* run : {&qkv_, &attention_out_, &fc_, &mlp_out_}) run->AppendTo(stash);
+  attention_.AppendTo(stash);
+  stash.activations.push_back(before_gelu_);
 }
 
 Linear MakeLinear(const std::string& name, const ParameterLookup& parameter) {

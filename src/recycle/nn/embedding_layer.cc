@@ -57,8 +57,9 @@ class EmbeddingLayer : public Layer {
       AddTokenGradients(tokens_BT_, grad_BTD_.view({-1, grad_BTD_.size(2)}), layer_.token_);
       AddGradient(at::sum(grad_BTD_, 0), layer_.position_);
     }
-    void AppendTo(TensorList& tensors) const override {
-      tensors.insert(tensors.end(), {tokens_BT_, grad_BTD_});
+    void AppendTo(Stash& stash) const override {
+      stash.activations.push_back(tokens_BT_);
+      stash.gradients.push_back(grad_BTD_);
     }
 
    private:

@@ -31,10 +31,10 @@ class HeadLayer : public Layer {
       layer_.head_.BackwardWeight(head_);
       layer_.norm_.BackwardWeight(norm_);
     }
-    void AppendTo(TensorList& tensors) const override {
-      norm_.AppendTo(tensors);
-      head_.AppendTo(tensors);
-      tensors.insert(tensors.end(), {targets_N_, log_probabilities_NV_});
+    void AppendTo(Stash& stash) const override {
+      norm_.AppendTo(stash);
+      head_.AppendTo(stash);
+      stash.activations.insert(stash.activations.end(), {targets_N_, log_probabilities_NV_});
     }
 
    private:

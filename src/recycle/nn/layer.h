@@ -28,7 +28,7 @@ class LayerRun {
   // W: adds to the accumulators.
   virtual void BackwardWeight() = 0;
   // Appends the tensors held, undefined ones among them.
-  virtual void AppendTo(TensorList& tensors) const = 0;
+  virtual void AppendTo(Stash& stash) const = 0;
 };
 
 struct LayerInput {

@@ -25,7 +25,10 @@ constexpr double kNormEpsilon = 1e-5;
 
 }  // namespace
 
-void Linear::Run::AppendTo(TensorList& tensors) const { tensors.insert(tensors.end(), {x, grad}); }
+void Linear::Run::AppendTo(Stash& stash) const {
+  stash.activations.push_back(x);
+  stash.gradients.push_back(grad);
+}
 
 at::Tensor Linear::Forward(const at::Tensor& x, Run& run) const {
   run.x = x;
@@ -48,8 +51,9 @@ void Linear::BackwardWeight(Run& run) const {
   run = {};
 }
 
-void Norm::Run::AppendTo(TensorList& tensors) const {
-  tensors.insert(tensors.end(), {x, mean, rstd, grad_weight, grad_bias});
+void Norm::Run::AppendTo(Stash& stash) const {
+  stash.activations.insert(stash.activations.end(), {x, mean, rstd});
+  stash.gradients.insert(stash.gradients.end(), {grad_weight, grad_bias});
 }
 
 at::Tensor Norm::Forward(const at::Tensor& x, Run& run) const {
@@ -75,8 +79,8 @@ void Norm::BackwardWeight(Run& run) const {
   run = {};
 }
 
-void CausalAttention::Run::AppendTo(TensorList& tensors) const {
-  tensors.insert(tensors.end(), {qkv, probabilities});
+void CausalAttention::Run::AppendTo(Stash& stash) const {
+  stash.activations.insert(stash.activations.end(), {qkv, probabilities});
 }
 
 CausalAttention::CausalAttention(int heads, int max_sequence, int hidden)

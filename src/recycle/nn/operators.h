@@ -17,7 +17,11 @@
 
 namespace recycle {
 
-using TensorList = std::vector<at::Tensor>;
+// What a micro-batch holds.
+struct Stash {
+  std::vector<at::Tensor> activations;  // made by F, or given to it
+  std::vector<at::Tensor> gradients;    // made by I for W
+};
 
 // y = x W^T + b, W of [out, in].
 class Linear {
@@ -25,7 +29,7 @@ class Linear {
   struct Run {
     at::Tensor x;     // F to W
     at::Tensor grad;  // of y, I to W
-    void AppendTo(TensorList& tensors) const;
+    void AppendTo(Stash& stash) const;
   };
   // `bias` may be null.
   Linear(Parameter& weight, Parameter* bias) : weight_(&weight), bias_(bias) {}
@@ -47,7 +51,7 @@ class Norm {
   struct Run {
     at::Tensor x, mean, rstd;           // F to I
     at::Tensor grad_weight, grad_bias;  // I to W
-    void AppendTo(TensorList& tensors) const;
+    void AppendTo(Stash& stash) const;
   };
   Norm(Parameter& weight, Parameter& bias) : weight_(&weight), bias_(&bias) {}
   at::Tensor Forward(const at::Tensor& x, Run& run) const;
@@ -66,7 +70,7 @@ class CausalAttention {
     at::Tensor qkv;            // [3, B*heads, T, head width], F to I
     at::Tensor probabilities;  // [B*heads, T, T] before dropout, F to I
     Dropout dropout;
-    void AppendTo(TensorList& tensors) const;
+    void AppendTo(Stash& stash) const;
   };
   CausalAttention(int heads, int max_sequence, int hidden);
   // qkv_N3D holds queries, keys and values side by side; N = batch * T. Returns [N, D].

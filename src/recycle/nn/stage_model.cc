@@ -159,18 +159,24 @@ void StageModel::ZeroGradients() {
   for (Parameter& parameter : parameters_) parameter.gradient.zero_();
 }
 
-std::int64_t StageModel::StashBytes() const {
-  TensorList tensors;
+StashBytes StageModel::stash_bytes() const {
+  Stash stash;
   for (const auto& [key, batch] : in_flight_) {
-    for (const auto& run : batch.runs) run->AppendTo(tensors);
+    for (const auto& run : batch.runs) run->AppendTo(stash);
   }
   std::unordered_set<const c10::StorageImpl*> seen;
-  std::int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) {
-    if (!tensor.defined()) continue;
-    const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-    if (seen.insert(storage).second) bytes += static_cast<std::int64_t>(storage->nbytes());
-  }
+  const auto sum = [&seen](const std::vector<at::Tensor>& tensors) {
+    std::int64_t bytes = 0;
+    for (const at::Tensor& tensor : tensors) {
+      if (!tensor.defined()) continue;
+      const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+      if (seen.insert(storage).second) bytes += static_cast<std::int64_t>(storage->nbytes());
+    }
+    return bytes;
+  };
+  StashBytes bytes;
+  bytes.activations = sum(stash.activations);
+  bytes.gradients = sum(stash.gradients);
   return bytes;
 }
 

@@ -56,6 +56,13 @@ struct ForwardInput {
   LayerHook hook;
 };
 
+// Held for micro-batches in flight.
+struct StashBytes {
+  std::int64_t activations = 0;  // of F: what I still needs, or after it W
+  std::int64_t gradients = 0;    // made by I for W
+  std::int64_t total() const { return activations + gradients; }
+};
+
 class StageModel {
  public:
   // Layers as numbered in model_options.h; 0 <= layer_begin < layer_end <= num_layers(). `options`
@@ -84,8 +91,8 @@ class StageModel {
   void ForgetMicroBatches();
   void ZeroGradients();
 
-  // Bytes held for micro-batches in flight; a storage shared by several tensors counts once.
-  std::int64_t StashBytes() const;
+  // A storage that several tensors share counts once.
+  StashBytes stash_bytes() const;
 
   // In canonical order. The vector's length never changes.
   std::vector<Parameter>& parameters() { return parameters_; }
