@@ -206,7 +206,8 @@ ConfigKey MemoryCapKey() {
           "auto, none, 1f1b or a number of 1 or more",
           "micro-batches",
           "Activation a worker may hold: a number of micro-batches, PP - i at stage i (1f1b), no "
-          "limit (none), or what the machine's memory leaves beside the state (auto).",
+          "limit (none), or what the machine's memory leaves beside all else that "
+          "`train --dry-run` counts but the log, as far as it makes plans shorter (auto).",
           "",
           read,
           write};

@@ -10,6 +10,7 @@
 #include "recycle/app/job_conversion.h"
 #include "recycle/app/plan_figures.h"
 #include "recycle/app/snapshot_budget.h"
+#include "recycle/app/standing_memory.h"
 #include "recycle/plan/pictures.h"
 #include "recycle/plan/plan_json.h"
 #include "recycle/plan/validate.h"
@@ -24,17 +25,10 @@ struct WorkerMemory {
   WorkerId worker;
   LayerRange layers;
   double parameter_bytes = 0;
-  double state_bytes = 0;       // parameters + moments
-  double gradient_bytes = 0;    // its own sum of gradients, and the reduced one
+  StandingMemory standing;
   double activation_bytes = 0;  // peak while the plan runs
   double log_bytes = 0;         // of an iteration's boundary log, what stays in memory
-  double save_bytes = 0;        // the copy of its share that goes into a checkpoint
-  double snapshot_bytes = 0;    // of its own stage and of those it holds
-  double undo_bytes = 0;        // staggered: its state before a step that is not validated yet
-  double total() const {
-    return state_bytes + gradient_bytes + activation_bytes + log_bytes + save_bytes +
-           snapshot_bytes + undo_bytes;
-  }
+  double total() const { return standing.total() + activation_bytes + log_bytes; }
 };
 
 // What a worker sends in an iteration, and keeps until all are past it; beyond
@@ -53,20 +47,6 @@ double LogBytes(const WorkerSchedule& schedule, const Plan& plan, double most) {
   return std::min(bytes, most);
 }
 
-// Reproducible sums take 8 bytes a number; what is reduced has 4 in any case.
-double GradientBytes(const JobConfig& config, double parameter_bytes) {
-  return parameter_bytes * (config.train.reproducible ? 3 : 2);
-}
-
-// The live workers of a stage write its layers in about equal shares.
-double SaveBytes(const JobConfig& config, const Plan& plan, StageId stage, double state_bytes) {
-  if (config.checkpoint.every == 0) return 0;
-  const auto peers = std::count_if(
-      plan.workers.begin(), plan.workers.end(),
-      [stage](const WorkerSchedule& schedule) { return schedule.worker.stage == stage; });
-  return state_bytes / static_cast<double>(peers);
-}
-
 StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, const Plan& plan) {
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
   RC_ASSIGN_OR_RETURN(const PlanRequest request,
@@ -74,19 +54,16 @@ StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, con
   Plan sized = plan;  // a plan file may have been written with other costs; sizes are the job's
   sized.costs = request.costs;
   const std::vector<double> peaks = PeakMemory(sized);
-  std::map<WorkerId, double> snapshots =
-      SnapshotBytes(config, LiveWorkers(plan.parallel, plan.failed), request.costs);
+  const std::map<WorkerId, StandingMemory> standing =
+      StandingMemoryOf(config, LiveWorkers(plan.parallel, plan.failed), request.costs);
   std::vector<WorkerMemory> memory;
   for (std::size_t w = 0; w < plan.workers.size(); ++w) {
     const WorkerId worker = plan.workers[w].worker;
     const auto stage = static_cast<std::size_t>(worker.stage.value());
-    const StageCosts& costs = request.costs.stages[stage];
     memory.push_back(
-        {worker, layers[stage], costs.parameter_bytes, costs.state_bytes,
-         GradientBytes(config, costs.parameter_bytes), peaks[w],
-         LogBytes(plan.workers[w], sized, static_cast<double>(config.resilience.log_bytes)),
-         SaveBytes(config, plan, worker.stage, costs.state_bytes), snapshots[worker],
-         plan.options.staggered ? costs.state_bytes : 0});
+        {worker, layers[stage], request.costs.stages[stage].parameter_bytes, standing.at(worker),
+         peaks[w],
+         LogBytes(plan.workers[w], sized, static_cast<double>(config.resilience.log_bytes))});
   }
   return memory;
 }
@@ -114,13 +91,14 @@ std::string AsText(const std::vector<WorkerMemory>& memory, const Plan& plan, do
                   "log MB", "save MB", "snapshots MB", "undo MB", "total MB");
   double sum = 0;
   for (const WorkerMemory& worker : memory) {
+    const StandingMemory& standing = worker.standing;
     text += fmt::format(
         "{:>8} {:>8} {:>15.1f} {:>10.1f} {:>14.1f} {:>16.1f} {:>8.1f} {:>8.1f} {:>12.1f} "
         "{:>8.1f} {:>10.1f}\n",
         ToString(worker.worker), LayersText(worker.layers), worker.parameter_bytes / kMega,
-        worker.state_bytes / kMega, worker.gradient_bytes / kMega, worker.activation_bytes / kMega,
-        worker.log_bytes / kMega, worker.save_bytes / kMega, worker.snapshot_bytes / kMega,
-        worker.undo_bytes / kMega, worker.total() / kMega);
+        standing.state_bytes / kMega, standing.gradient_bytes / kMega,
+        worker.activation_bytes / kMega, worker.log_bytes / kMega, standing.save_bytes / kMega,
+        standing.snapshot_bytes / kMega, standing.undo_bytes / kMega, worker.total() / kMega);
     sum += worker.total();
   }
   text += fmt::format("all workers: {:.1f} MB; this machine has {:.0f} MB for each of them\n",
@@ -145,16 +123,17 @@ std::string AsJson(const std::vector<WorkerMemory>& memory, const Plan& plan, do
                    int every) {
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
   for (const WorkerMemory& worker : memory) {
+    const StandingMemory& standing = worker.standing;
     workers.push_back({{"worker", ToString(worker.worker)},
                        {"layers", {worker.layers.begin, worker.layers.end}},
                        {"parameter_bytes", worker.parameter_bytes},
-                       {"state_bytes", worker.state_bytes},
-                       {"gradient_bytes", worker.gradient_bytes},
+                       {"state_bytes", standing.state_bytes},
+                       {"gradient_bytes", standing.gradient_bytes},
                        {"activation_bytes", worker.activation_bytes},
                        {"log_bytes", worker.log_bytes},
-                       {"save_bytes", worker.save_bytes},
-                       {"snapshot_bytes", worker.snapshot_bytes},
-                       {"undo_bytes", worker.undo_bytes},
+                       {"save_bytes", standing.save_bytes},
+                       {"snapshot_bytes", standing.snapshot_bytes},
+                       {"undo_bytes", standing.undo_bytes},
                        {"total_bytes", worker.total()}});
   }
   const nlohmann::ordered_json report = {{"workers", workers},

@@ -8,8 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "recycle/app/job_conversion.h"
+#include "recycle/app/memory_cap.h"
+#include "recycle/base/prng.h"
 #include "recycle/plan/plan_json.h"
 #include "recycle/plan/validate.h"
+#include "recycle/planner/cost_options.h"
 
 namespace recycle {
 namespace {
@@ -35,12 +38,69 @@ TEST(JobConversionTest, TheRequestIsTheJob) {
   EXPECT_EQ(request->micro_batches, 4);
   EXPECT_FALSE(request->options.staggered);
   for (const StageCosts& stage : request->costs.stages) {
-    EXPECT_EQ(stage.capacity_bytes, 1e9 - stage.state_bytes);  // memory_cap auto
+    // memory_cap auto, of more memory than makes plans shorter: 4 PP micro-batches
+    EXPECT_EQ(stage.capacity_bytes, 4 * 2 * stage.activation_bytes);
   }
-  // Two snapshots of the own stage, two of another one.
-  for (const StageCosts& stage : PlanRequestOf(Job(), {}, {}, 1e9)->costs.stages) {
-    EXPECT_NEAR(stage.capacity_bytes.value(), 1e9 - 5 * stage.state_bytes, 0.01e9);
-    EXPECT_LT(stage.capacity_bytes.value(), 1e9 - 4 * stage.state_bytes);
+}
+
+// What `auto` leaves out of a large memory makes no plan longer: the same period as with no limit.
+TEST(JobConversionTest, AutoHoldsAsManyMicroBatchesAsMakeAPlanShorter) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    Prng prng(seed);
+    PlanRequest request;
+    request.parallel = {.data = 2 + static_cast<int>(prng.Below(3)),
+                        .pipeline = 2 + static_cast<int>(prng.Below(6))};
+    request.micro_batches = 16 << prng.Below(3);
+    const UniformCosts costs{.forward = 1,
+                             .backward_input = 0.8 + 0.6 * prng.Uniform(),
+                             .backward_weight = 0.5 + 0.7 * prng.Uniform(),
+                             .send = 2 * prng.Uniform() * prng.Uniform()};
+    request.costs = *MakeUniformProfile(costs, request.parallel);
+    if (prng.Below(2) == 1) {
+      const auto stage =
+          static_cast<int>(prng.Below(static_cast<std::uint64_t>(request.parallel.pipeline)));
+      request.failed = {{PipelineId(1), StageId(stage)}};
+    }
+    const StatusOr<Plan> unlimited = MakePlan(request);
+    ASSERT_TRUE(unlimited.ok()) << unlimited.status();
+    ASSERT_TRUE(
+        ApplyJobMemoryCap({MemoryCap::Kind::kAuto}, request.parallel, 1e9, {}, request.costs).ok());
+    EXPECT_LT(request.costs.stages[0].capacity_bytes.value(), 1e9);
+    const StatusOr<Plan> limited = MakePlan(request);
+    ASSERT_TRUE(limited.ok()) << limited.status();
+    EXPECT_LE(ToUnits(*limited->period), ToUnits(*unlimited->period) * 1.0005);
+  }
+}
+
+// Activations may have what the dry run's other columns leave, to the byte.
+TEST(JobConversionTest, AutoLeavesRoomForWhatTheDryRunCounts) {
+  struct Case {
+    double device_bytes = 0;
+    std::vector<std::string> overrides;
+  };
+  for (const Case& tight :
+       {Case{5e6, {"resilience.snapshot_every=0"}},
+        Case{7e6,
+             {"schedule.staggered=true", "train.reproducible=true", "resilience.snapshot_every=0"}},
+        Case{11e6, {"checkpoint.every=2", "resilience.snapshot_every=3"}}}) {
+    const JobConfig config = Job(tight.overrides);
+    const StatusOr<PlanRequest> request = PlanRequestOf(config, {}, {}, tight.device_bytes);
+    ASSERT_TRUE(request.ok()) << request.status();
+    const StatusOr<std::string> json = DryRunReport(config, *MakePlan(*request), /*json=*/true);
+    ASSERT_TRUE(json.ok()) << json.status();
+    const nlohmann::json report = nlohmann::json::parse(*json);
+    for (std::size_t i = 0; i < request->costs.stages.size(); ++i) {
+      double standing = 0;
+      for (const nlohmann::json& worker : report.at("workers")) {
+        if (worker.at("worker").get<std::string>().back() != '0' + static_cast<char>(i)) continue;
+        standing = std::max(standing, worker.at("total_bytes").get<double>() -
+                                          worker.at("activation_bytes").get<double>() -
+                                          worker.at("log_bytes").get<double>());
+      }
+      EXPECT_DOUBLE_EQ(request->costs.stages[i].capacity_bytes.value(),
+                       tight.device_bytes - standing);
+    }
   }
 }
 
@@ -78,7 +138,8 @@ TEST(DryRunTest, ReproducibleSumsTakeFourBytesAParameterMore) {
         Job({reproducible ? "train.reproducible=true" : "train.reproducible=false"});
     const StatusOr<std::string> json = DryRunReport(config, *FirstPlan(config), /*json=*/true);
     ASSERT_TRUE(json.ok()) << json.status();
-    for (const nlohmann::json& worker : nlohmann::json::parse(*json).at("workers")) {
+    const nlohmann::json report = nlohmann::json::parse(*json);
+    for (const nlohmann::json& worker : report.at("workers")) {
       const double parameters = worker.at("parameter_bytes").get<double>() / 4;
       EXPECT_EQ(worker.at("gradient_bytes"), parameters * (reproducible ? 12 : 8));
     }

@@ -10,6 +10,7 @@
 #include "recycle/app/memory_cap.h"
 #include "recycle/app/profile_file.h"
 #include "recycle/app/snapshot_budget.h"
+#include "recycle/app/standing_memory.h"
 
 namespace recycle {
 namespace {
@@ -112,7 +113,8 @@ StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<W
   if (config.device.is_paced()) RC_RETURN_IF_ERROR(ApplyProfile(config, request.costs));
   RC_RETURN_IF_ERROR(ApplyJobMemoryCap(
       config.schedule.memory_cap, request.parallel, device_bytes,
-      SnapshotBytes(config, LiveWorkers(request.parallel, failed), request.costs), request.costs));
+      StandingMemoryOf(config, LiveWorkers(request.parallel, failed), request.costs),
+      request.costs));
   return request;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "recycle/app/standing_memory.h"
 #include "recycle/base/ids.h"
 #include "recycle/base/status.h"
 #include "recycle/plan/plan.h"
@@ -15,7 +16,7 @@ namespace recycle {
 struct MemoryCap {
   enum class Kind : std::uint8_t {
     kNone,          // "none": no limit
-    kAuto,          // "auto": what the device has beside the state (jobs only)
+    kAuto,          // "auto": what a plan can use of what the device has to spare (jobs only)
     kOneFOneB,      // "1f1b": PP - i micro-batches at stage i
     kMicroBatches,  // a number: so many micro-batches at every stage
   };
@@ -32,11 +33,12 @@ std::string ToString(const MemoryCap& cap);
 StatusOr<MemoryCap> ParseMemoryCap(std::string_view text, std::string_view name, bool allow_auto);
 
 // Sets the capacity of every worker in a job's costs. `device_bytes` is what one worker may use in
-// all; kAuto gives it minus the state of the worker's stages and its snapshots (`snapshot_bytes`,
-// by worker: the most of a stage's workers counts). Error: kInvalidArgument if that leaves less
-// than one micro-batch.
+// all; kAuto gives it minus what `standing` holds (of a stage's workers the one with the most
+// counts), and at most the micro-batches that can make a plan shorter: a number that depends on PP
+// and the sends, so that memory does not grow with the global batch. Error: kInvalidArgument if
+// less than one micro-batch is left.
 Status ApplyJobMemoryCap(const MemoryCap& cap, const Parallelism& parallel, double device_bytes,
-                         const std::map<WorkerId, double>& snapshot_bytes, CostProfile& costs);
+                         const std::map<WorkerId, StandingMemory>& standing, CostProfile& costs);
 
 }  // namespace recycle
 
