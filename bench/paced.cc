@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "paced_jobs.h"
 #include "recycle/app/profile_file.h"
 #include "recycle/app/simulation_plans.h"
 #include "recycle/base/check.h"
@@ -38,76 +39,17 @@
 namespace recycle::testing {
 namespace {
 
-constexpr std::chrono::seconds kLimit{600};
-
-[[noreturn]] void Fail(const Job& job, const std::string& what) {
-  fmt::print(stderr, "{}:\n{}\n", what, job.Output());
-  std::exit(1);
-}
-
-void Finish(Job& job) {
-  if (const int code = job.Wait(kLimit); code != 0) Fail(job, fmt::format("ended with {}", code));
-}
-
-// The ratios of bench/paper, in ms.
-CostProfile Costs(int stages, double forward_ms) {
-  const auto ticks = [forward_ms](double share) {
-    return ToTicks(forward_ms * share, "cost").value();
-  };
-  return ProfileOf(stages,
-                   {.forward = ticks(1),
-                    .backward_input = ticks(1.05),
-                    .backward_weight = ticks(0.85),
-                    .optimizer = ticks(0.2),
-                    .all_reduce = ticks(0.3)},
-                   /*send_ms=*/0.05 * forward_ms);
-}
-
-struct Layout {
-  int data, pipeline, micro_batches;
-  double time_scale;
-  std::vector<std::string> faults;  // one after the other
-};
-
-JobOptions OptionsOf(const Layout& layout, int iterations, int failures) {
-  return {.data = layout.data,
-          .pipeline = layout.pipeline,
-          .micro_batches = layout.micro_batches,
-          .iterations = iterations,
-          .layers = layout.pipeline,
-          .staggered = true,
-          .clip = 1000,
-          .inject = {layout.faults.begin(), layout.faults.begin() + failures}};
-}
-
-double ErrorPercent(double measured, double expected) { return 100 * (measured / expected - 1); }
-
 // --- Table 2 -------------------------------------------------------------------------------------
-
-// Stages have gone ahead of their verdicts for some iterations; the last one waits for all.
-constexpr int kFirst = 15;
-constexpr int kLast = 24;
 
 // Returns the seconds from the command to the last worker's hello.
 double Table2Row(const Layout& layout, int failures) {
   Job job(OptionsOf(layout, kLast + 1, failures));
-  Pace(job, Costs(layout.pipeline, 100), layout.time_scale);
   const double start_unix_s = UnixSeconds();
-  job.Start();
-  if (!job.AwaitIteration(kFirst - 1)) Fail(job, "too slow");
-  const double began_s = MonotonicSeconds();
-  if (!job.AwaitIteration(kLast)) Fail(job, "too slow");
-  constexpr int kIterations = kLast - kFirst + 1;
-  const double wall_ms = 1e3 * (MonotonicSeconds() - began_s) / kIterations / layout.time_scale;
-  Finish(job);
-  double stamped_ms = 0;
-  for (const auto& [iteration, ms] : IterationMs(job)) {
-    if (iteration >= kFirst && iteration <= kLast) stamped_ms += ms / kIterations;
-  }
-  const double planned_ms = PlannedMs(job, static_cast<int>(std::ssize(job.Events("generation"))));
+  const Periods periods = Measure(job, layout);
   fmt::print("| {} x {}, M {} | {} | {:.1f} | {:.1f} | {:+.3f}% | {:.1f} | {:+.2f}% |\n",
-             layout.data, layout.pipeline, layout.micro_batches, failures, planned_ms, stamped_ms,
-             ErrorPercent(stamped_ms, planned_ms), wall_ms, ErrorPercent(wall_ms, planned_ms));
+             layout.data, layout.pipeline, layout.micro_batches, failures, periods.planned_ms,
+             periods.stamped_ms, ErrorPercent(periods.stamped_ms, periods.planned_ms),
+             periods.wall_ms, ErrorPercent(periods.wall_ms, periods.planned_ms));
   std::fflush(stdout);
   return job.Events("worker_joined").back().at("time").get<double>() - start_unix_s;
 }
@@ -124,20 +66,8 @@ void Table2() {
       "| pipelines x stages | failed | planned | workers' time | error | wall clock | error |\n"
       "|---|---|---|---|---|---|---|\n",
       kFirst, kLast);
-  const Layout layouts[] = {{3,
-                             4,
-                             6,
-                             0.2,
-                             {"kill 1:2 at F of iteration 2", "kill 0:1 at F of iteration 3",
-                              "kill 2:3 at F of iteration 4"}},
-                            {4,
-                             8,
-                             8,
-                             0.5,
-                             {"kill 1:2 at F of iteration 2", "kill 0:5 at F of iteration 3",
-                              "kill 3:7 at F of iteration 4"}}};
   double start_s = 0;
-  for (const Layout& layout : layouts) {
+  for (const Layout& layout : Layouts()) {
     for (const int failures : {0, 1, 3}) start_s = Table2Row(layout, failures);
   }
   fmt::print(

@@ -38,15 +38,15 @@ std::string ConfigText(const JobOptions& o) {
       "batch: {{micro_batch_size: {}, micro_batches: {}}}\n"
       "train: {{iterations: {}, seed: 1234}}\n"
       "optimizer: {{lr: 1.0e-3, warmup: 3, clip: {}}}\n"
-      "schedule: {{method: {}, staggered: {}}}\n"
+      "schedule: {{method: {}, staggered: {}, measure: {}}}\n"
       "resilience: {{failure_timeout_ms: {}, snapshot_every: {}}}\n"
       "checkpoint: {{every: {}, keep: {}}}\n"
       "launch: {{agents: {}, grace_s: 20}}\n"
       "log: {{samples: true, trace: true}}\n",
       o.layers, o.hidden, o.sequence, o.dropout, o.tied ? "true" : "false", o.data, o.pipeline,
       o.micro_batch_size, o.micro_batches, o.iterations, o.clip, o.method,
-      o.staggered ? "true" : "false", o.failure_timeout_ms, o.snapshot_every, o.checkpoint_every,
-      o.checkpoint_keep, o.agents);
+      o.staggered ? "true" : "false", o.measure ? "true" : "false", o.failure_timeout_ms,
+      o.snapshot_every, o.checkpoint_every, o.checkpoint_keep, o.agents);
   text += "inject:\n";
   for (const std::string& fault : o.inject) text += "  - \"" + fault + "\"\n";
   if (o.inject.empty()) text += "  []\n";

@@ -40,6 +40,7 @@ struct JobOptions {
   int snapshot_every = 0;
   std::string method = "adaptive";
   bool staggered = false;
+  bool measure = false;  // or the plan, and with it the number of generations, is the machine's
   double clip = 1.0;
   std::string command = "train";  // of `recycle`, or another one that takes a job
   std::vector<std::string> inject = {};

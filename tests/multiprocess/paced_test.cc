@@ -5,6 +5,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "recycle/plan/plan_json.h"
+#include "recycle/planner/planner.h"
+
 namespace recycle::testing {
 namespace {
 
@@ -86,6 +91,53 @@ TEST(PacedTest, AWorkerThatIsStoppedForAMomentChangesNothing) {
   ASSERT_EQ(job.Events("fault_injected").size(), 1U);
   EXPECT_EQ(job.Events("generation").size(), 1U);
   ExpectPlanned(job, 2, PlannedMs(job, 1));
+}
+
+// The plan file was made for W twice as long as they are: measured, judged, and not run any more.
+TEST(PacedTest, APlanForWrongCostsGivesWayToAFasterOne) {
+  const auto costs = [](Ticks weight) {
+    return ProfileOf(2,
+                     {.forward = kForward,
+                      .backward_input = kBackwardInput,
+                      .backward_weight = weight,
+                      .optimizer = 20 * kTicksPerUnit,
+                      .all_reduce = 30 * kTicksPerUnit},
+                     /*send_ms=*/5);
+  };
+  JobOptions options{.data = 2,
+                     .pipeline = 2,
+                     .micro_batches = 4,
+                     .iterations = 45,
+                     .layers = 2,
+                     .staggered = true,
+                     .clip = 1000};
+  Job reference(options);
+  ASSERT_EQ(reference.Run(), 0) << reference.Output();
+  options.measure = true;
+  Job job(options);
+  PlanRequest request;
+  request.parallel = {.data = 2, .pipeline = 2};
+  request.micro_batches = 4;
+  request.costs = costs(2 * kBackwardWeight);
+  const std::string plan = (job.folder() / "plan.json").string();
+  std::ofstream(plan) << PlanToJson(MakePlan(request).value());
+  job.AddArguments({"--plan", plan});
+  Pace(job, costs(kBackwardWeight), kTimeScale);
+  job.Start();
+  ASSERT_EQ(job.Wait(kLimit), 0) << job.Output();
+  const auto events = job.Events("costs_measured");
+  ASSERT_EQ(events.size(), 1U) << job.Output();
+  EXPECT_EQ(events[0].at("replanned"), true) << events[0];
+  EXPECT_NEAR(events[0].at("deviation").get<double>(), 0.5, 1e-3);
+  const auto generations = job.Events("generation");
+  ASSERT_EQ(generations.size(), 2U);
+  EXPECT_NE(generations[1].at("reason").get<std::string>().find("the plan's costs were off by 50%"),
+            std::string::npos);
+  EXPECT_NE(job.Output().find("W 1.70 F; measured: I 1.05 F, W 0.85 F"), std::string::npos)
+      << job.Output();
+  EXPECT_LT(PlannedMs(job, 2), events[0].at("period_before").get<double>());
+  ExpectPlanned(job, 25, PlannedMs(job, 2));
+  EXPECT_EQ(Differs(job.Losses(), reference.Losses(), 1e-5), "");
 }
 
 TEST(PacedTest, AProfileThatDoesNotFitIsRefused) {

@@ -249,8 +249,15 @@ Keys ScheduleKeys() {
                   "correction, all stages wait for the norm."},
                  RC_FIELD(schedule.staggered)),
       MemoryCapKey(),
-      FileKey({"schedule.plan", "", "A plan to run as it is until a worker dies (also --plan)."},
+      FileKey({"schedule.plan", "",
+               "A plan to run as it is until a worker dies, or schedule.measure finds a faster one "
+               "(also --plan)."},
               RC_FIELD(schedule.plan), "a plan file"),
+      BooleanKey({"schedule.measure", "",
+                  "Workers measure what F, I and W take in their first iterations; if the plan was "
+                  "made for costs that are off by more than a tenth, and there is a faster one for "
+                  "the measured ones, that one runs (docs/RECOVERY.md)."},
+                 RC_FIELD(schedule.measure)),
   };
 }
 

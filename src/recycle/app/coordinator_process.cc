@@ -26,6 +26,7 @@
 #include "recycle/base/check.h"
 #include "recycle/base/log.h"
 #include "recycle/data/dataset.h"
+#include "recycle/plan/timeline.h"
 #include "recycle/planner/planner.h"
 #include "recycle/planner/remainder.h"
 
@@ -102,16 +103,24 @@ std::optional<Inheritance> InheritanceOf(const JobRecords& records, const RunHis
 
 MakePlanFunction PlansOf(const JobConfig& config) {
   const double device_bytes = WorkerMemoryBytes(config);
-  return [config, device_bytes, first = std::optional<Plan>()](
-             const std::vector<WorkerId>& failed,
-             const std::vector<SlowWorker>& slow) mutable -> StatusOr<Plan> {
+  return [config, device_bytes,
+          first = std::optional<Plan>()](const PlanQuestion& question) mutable -> StatusOr<Plan> {
     if (!first) {
       RC_ASSIGN_OR_RETURN(first, FirstPlan(config));
     }
-    if (failed == first->failed && slow.empty()) return *first;
-    RC_ASSIGN_OR_RETURN(const PlanRequest request,
-                        PlanRequestOf(config, failed, slow, device_bytes));
-    return MakePlan(request);
+    const bool is_first = question.failed == first->failed && question.slow.empty();
+    if (is_first && question.measured.empty()) return *first;
+    RC_ASSIGN_OR_RETURN(const PlanRequest request, PlanRequestOf(config, question, device_bytes));
+    RC_ASSIGN_OR_RETURN(Plan plan, MakePlan(request));
+    if (!is_first) return plan;
+    Plan kept = *first;
+    kept.costs = plan.costs;
+    RC_ASSIGN_OR_RETURN(const PlanFigures figures, ComputeFigures(kept));
+    if (*plan.period < figures.period) return plan;
+    kept.makespan = figures.makespan;
+    kept.period = figures.period;
+    kept.lower_bound.reset();  // of other costs
+    return kept;
   };
 }
 
@@ -381,6 +390,7 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnounceRedo& redo) { recorder_.OnRedo(redo); },
           [this](const AnnounceSkippedStep& skipped) { recorder_.OnSkippedStep(skipped); },
           [this](const AnnounceStraggler& straggler) { recorder_.OnStraggler(straggler); },
+          [this](const AnnounceCosts& costs) { recorder_.OnCosts(costs); },
           [this](const AnnounceWarning& warning) { recorder_.Warn(warning.text); },
           [this](const AnnounceFault& /*its stamp says more*/) { recorder_.FaultsFired(); },
           [this](const AnnounceShard& announced) {

@@ -45,7 +45,8 @@
 namespace recycle {
 
 // Plans for a job: the first one as FirstPlan gives it, kept for as long as exactly its places are
-// dead; the planner's for every other set of dead places.
+// dead, unless by measured costs the planner has a faster one; the planner's for every other set of
+// dead places.
 MakePlanFunction PlansOf(const JobConfig& config);
 
 class CoordinatorProcess {

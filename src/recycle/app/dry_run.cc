@@ -49,8 +49,9 @@ double LogBytes(const WorkerSchedule& schedule, const Plan& plan, double most) {
 
 StatusOr<std::vector<WorkerMemory>> MemoryPerWorker(const JobConfig& config, const Plan& plan) {
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
-  RC_ASSIGN_OR_RETURN(const PlanRequest request,
-                      PlanRequestOf(config, plan.failed, plan.slow, WorkerMemoryBytes(config)));
+  RC_ASSIGN_OR_RETURN(
+      const PlanRequest request,
+      PlanRequestOf(config, {.failed = plan.failed, .slow = plan.slow}, WorkerMemoryBytes(config)));
   Plan sized = plan;  // a plan file may have been written with other costs; sizes are the job's
   sized.costs = request.costs;
   const std::vector<double> peaks = PeakMemory(sized);
@@ -183,7 +184,7 @@ Status CheckFits(const Plan& plan, const JobConfig& config, const std::string& p
 StatusOr<Plan> FirstPlan(const JobConfig& config) {
   if (config.schedule.plan.empty()) {
     RC_ASSIGN_OR_RETURN(const PlanRequest request,
-                        PlanRequestOf(config, {}, {}, WorkerMemoryBytes(config)));
+                        PlanRequestOf(config, {}, WorkerMemoryBytes(config)));
     return MakePlan(request);
   }
   RC_ASSIGN_OR_RETURN(Plan plan, ReadPlanFile(config.schedule.plan));
@@ -193,10 +194,6 @@ StatusOr<Plan> FirstPlan(const JobConfig& config) {
     return absl::InvalidArgumentError(
         absl::StrCat(config.schedule.plan, " is not a legal plan: ", legal.message(),
                      "; `recycle check ", config.schedule.plan, "` shows all its errors"));
-  }
-  if (config.device.is_paced()) {
-    RC_RETURN_IF_ERROR(ApplyProfile(config, plan.costs));
-    plan.makespan = plan.period = plan.lower_bound = std::nullopt;  // of the file's own costs
   }
   return plan;
 }

@@ -32,7 +32,7 @@ JobConfig Job(const std::vector<std::string>& overrides = {}) {
 
 TEST(JobConversionTest, TheRequestIsTheJob) {
   const StatusOr<PlanRequest> request =
-      PlanRequestOf(Job({"resilience.snapshot_every=0"}), {}, {}, 1e9);
+      PlanRequestOf(Job({"resilience.snapshot_every=0"}), {}, 1e9);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->parallel, (Parallelism{.data = 3, .pipeline = 2}));
   EXPECT_EQ(request->micro_batches, 4);
@@ -85,7 +85,7 @@ TEST(JobConversionTest, AutoLeavesRoomForWhatTheDryRunCounts) {
              {"schedule.staggered=true", "train.reproducible=true", "resilience.snapshot_every=0"}},
         Case{11e6, {"checkpoint.every=2", "resilience.snapshot_every=3"}}}) {
     const JobConfig config = Job(tight.overrides);
-    const StatusOr<PlanRequest> request = PlanRequestOf(config, {}, {}, tight.device_bytes);
+    const StatusOr<PlanRequest> request = PlanRequestOf(config, {}, tight.device_bytes);
     ASSERT_TRUE(request.ok()) << request.status();
     const StatusOr<std::string> json = DryRunReport(config, *MakePlan(*request), /*json=*/true);
     ASSERT_TRUE(json.ok()) << json.status();
@@ -106,13 +106,13 @@ TEST(JobConversionTest, AutoLeavesRoomForWhatTheDryRunCounts) {
 
 TEST(JobConversionTest, AFixedMethodGivesWayToAdaptiveOnceAWorkerIsDead) {
   const JobConfig config = Job({"schedule.method=1f1b"});
-  EXPECT_EQ(PlanRequestOf(config, {}, {}, 1e9)->method, Method::kOneFOneB);
+  EXPECT_EQ(PlanRequestOf(config, {}, 1e9)->method, Method::kOneFOneB);
   const std::vector<WorkerId> failed = {{PipelineId(1), StageId(1)}};
-  EXPECT_EQ(PlanRequestOf(config, failed, {}, 1e9)->method, Method::kAdaptive);
+  EXPECT_EQ(PlanRequestOf(config, {.failed = failed}, 1e9)->method, Method::kAdaptive);
 }
 
 TEST(JobConversionTest, MemoryThatIsTooSmallIsRefused) {
-  const StatusOr<PlanRequest> request = PlanRequestOf(Job(), {}, {}, 1000);
+  const StatusOr<PlanRequest> request = PlanRequestOf(Job(), {}, 1000);
   EXPECT_TRUE(absl::IsInvalidArgument(request.status()));
   EXPECT_THAT(std::string(request.status().message()), HasSubstr("schedule.memory_cap"));
 }

@@ -49,7 +49,7 @@ StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder, Wor
                            const ExecutorHome& home) {
   RC_ASSIGN_OR_RETURN(const ExecutorOptions options,
                       ExecutorOptionsOf(config, folder, worker, home));
-  if (options.time_scale) {
+  if (options.pace) {
     PreparePacedProcess(worker.pipeline.value() * options.parallel.pipeline + worker.stage.value());
   }
   const bool is_owned = home.agent >= 0;

@@ -87,7 +87,11 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
   options.checkpoint_every = config.checkpoint.every;
   options.checkpoint_folder = folder.Checkpoints();
   if (config.log.trace) options.trace_file = folder.TracePart(worker);
-  if (config.device.is_paced()) options.time_scale = config.device.time_scale;
+  options.measure_costs = config.schedule.measure;
+  if (config.device.is_paced()) {
+    RC_ASSIGN_OR_RETURN(CostProfile costs, PacedCostsOf(config));
+    options.pace = Pace{.time_scale = config.device.time_scale, .costs = std::move(costs)};
+  }
   if (config.log.profile) options.profile_file = folder.ProfilePart(worker);
   options.faults = config.inject;
   options.fault_folder = folder.FaultFolder();

@@ -85,6 +85,7 @@ struct JobConfig {
     bool staggered = false;
     MemoryCap memory_cap{MemoryCap::Kind::kAuto};
     std::string plan;  // an absolute path; empty: none, the planner makes the plan
+    bool measure = true;
     bool operator==(const Schedule&) const = default;
   } schedule;
 

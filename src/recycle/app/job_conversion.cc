@@ -25,6 +25,20 @@ Status BadProfile(const JobConfig& config, const std::string& what) {
       fmt::format("device.profile: {}: {}", config.device.profile, what));
 }
 
+// Memory stays as it is.
+void ReplaceDurations(const CostProfile& by, CostProfile& costs) {
+  costs.send_forward = by.send_forward;
+  costs.send_backward = by.send_backward;
+  for (std::size_t i = 0; i < costs.stages.size(); ++i) {
+    StageCosts& stage = costs.stages[i];
+    stage.forward = by.stages[i].forward;
+    stage.backward_input = by.stages[i].backward_input;
+    stage.backward_weight = by.stages[i].backward_weight;
+    stage.optimizer = by.stages[i].optimizer;
+    stage.all_reduce = by.stages[i].all_reduce;
+  }
+}
+
 }  // namespace
 
 ModelShape ModelShapeOf(const JobConfig& config) {
@@ -64,56 +78,52 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
   return options;
 }
 
-Status ApplyProfile(const JobConfig& config, CostProfile& costs) {
+StatusOr<CostProfile> PacedCostsOf(const JobConfig& config) {
   const StatusOr<JobProfile> profile =
       ReadJobProfile(config.device.profile, /*model=*/"", config.parallel.pipeline);
   if (!profile.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("device.profile: ", profile.status().message()));
   }
-  const CostProfile& read = profile->costs;
-  if (read.stages.size() != costs.stages.size()) {
+  const CostProfile& costs = profile->costs;
+  if (std::ssize(costs.stages) != config.parallel.pipeline) {
     return BadProfile(config, fmt::format("it has costs of {} stages, but parallel.pipeline is {}, "
                                           "and every stage needs its own",
-                                          read.stages.size(), costs.stages.size()));
+                                          costs.stages.size(), config.parallel.pipeline));
   }
-  if (read.unit != "ms") {
+  if (costs.unit != "ms") {
     return BadProfile(config, fmt::format("its unit is {}, but it must be ms, for its actions pass "
                                           "in real time",
-                                          Quoted(read.unit)));
+                                          Quoted(costs.unit)));
   }
-  costs.send_forward = read.send_forward;
-  costs.send_backward = read.send_backward;
-  for (std::size_t i = 0; i < costs.stages.size(); ++i) {
-    StageCosts& stage = costs.stages[i];
-    stage.forward = read.stages[i].forward;
-    stage.backward_input = read.stages[i].backward_input;
-    stage.backward_weight = read.stages[i].backward_weight;
-    stage.optimizer = read.stages[i].optimizer;
-    stage.all_reduce = read.stages[i].all_reduce;
-  }
-  return OkStatus();
+  return costs;
 }
 
-StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<WorkerId>& failed,
-                                    const std::vector<SlowWorker>& slow, double device_bytes) {
+StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const PlanQuestion& question,
+                                    double device_bytes) {
   PlanRequest request;
   request.parallel = ParallelismOf(config);
   request.micro_batches = config.batch.micro_batches;
-  request.failed = failed;
-  request.slow = slow;
+  request.failed = question.failed;
+  request.slow = question.slow;
   request.options = {.decoupled = config.schedule.decoupled,
                      .staggered = config.schedule.staggered};
   RC_ASSIGN_OR_RETURN(request.method, ParseMethod(config.schedule.method));
-  if (!failed.empty() || !slow.empty()) {
+  if (!question.failed.empty() || !question.slow.empty()) {
     if (NeedsEveryWorker(request.method)) request.method = Method::kAdaptive;
     request.effort = Effort::kOnline;
   }
   RC_ASSIGN_OR_RETURN(const std::vector<LayerRange> layers, LayersOf(config));
   request.costs = CostsFromShape(ModelShapeOf(config), layers, kFlopsPerSecond);
-  if (config.device.is_paced()) RC_RETURN_IF_ERROR(ApplyProfile(config, request.costs));
+  if (config.device.is_paced()) {
+    RC_ASSIGN_OR_RETURN(const CostProfile paced, PacedCostsOf(config));
+    ReplaceDurations(paced, request.costs);
+  }
+  if (!question.measured.empty()) {
+    request.costs = WithMeasured(std::move(request.costs), question.measured);
+  }
   RC_RETURN_IF_ERROR(ApplyJobMemoryCap(
       config.schedule.memory_cap, request.parallel, device_bytes,
-      StandingMemoryOf(config, LiveWorkers(request.parallel, failed), request.costs),
+      StandingMemoryOf(config, LiveWorkers(request.parallel, question.failed), request.costs),
       request.costs));
   return request;
 }

@@ -26,17 +26,18 @@ StatusOr<std::vector<LayerRange>> LayersOf(const JobConfig& config);
 
 CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config);
 
-// Puts the durations of a paced job's profile into `costs`; memory stays what the job's own model
-// takes. Error: kInvalidArgument for a profile that cannot be read or does not fit the job.
-Status ApplyProfile(const JobConfig& config, CostProfile& costs);
+// What a paced job's actions take, by its profile. Error: kInvalidArgument for a
+// profile that cannot be read or does not fit the job.
+StatusOr<CostProfile> PacedCostsOf(const JobConfig& config);
 
 // What the planner is asked once the places `failed` are dead and some workers are slow. Costs come
-// from the model's shape, those of a paced job in time from its profile; `device_bytes` is the
-// memory one worker may use (WorkerMemoryBytes). gpipe and 1f1b are schedules for a whole job: once
+// from the model's shape, those of a paced job in time from its profile, F, I and W from what was
+// measured if anything was; `device_bytes` is the memory one worker may use (WorkerMemoryBytes).
+// gpipe and 1f1b are schedules for a whole job: once
 // a place is dead or slow, the request is for adaptive. Error: kInvalidArgument for a job that does
 // not fit this machine or its profile.
-StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const std::vector<WorkerId>& failed,
-                                    const std::vector<SlowWorker>& slow, double device_bytes);
+StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const PlanQuestion& question,
+                                    double device_bytes);
 
 // This machine's memory divided by the job's workers, all of which run on it.
 double WorkerMemoryBytes(const JobConfig& config);

@@ -433,6 +433,29 @@ void JobRecorder::OnStraggler(const AnnounceStraggler& straggler) {
   Write(event);
 }
 
+void JobRecorder::OnCosts(const AnnounceCosts& costs) {
+  const auto list = [](const CostProfile& profile) {
+    Json stages = Json::array();
+    for (const StageCosts& stage : profile.stages) {
+      stages.push_back(
+          {ToUnits(stage.forward), ToUnits(stage.backward_input), ToUnits(stage.backward_weight)});
+    }
+    return stages;
+  };
+  const auto period = [](const std::optional<Ticks>& ticks) {
+    return ticks ? Json(ToUnits(*ticks)) : Json(nullptr);
+  };
+  Json event = MakeEvent(clock_.UnixSeconds(), "costs_measured");
+  event["planned"] = list(costs.planned);
+  event["measured"] = list(costs.measured);
+  event["deviation"] = costs.deviation;
+  event["period_before"] = period(costs.period_before);
+  event["period_after"] = period(costs.period_after);
+  event["replanned"] = costs.replanned;
+  event["reason"] = costs.reason;
+  Write(event);
+}
+
 void JobRecorder::OnParked(const AnnounceParked& parked) {
   if (!parked_.insert(ToString(parked.worker)).second) return;
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_parked");

@@ -69,6 +69,7 @@ class JobRecorder {
   void OnRedo(const AnnounceRedo& redo);
   void OnSkippedStep(const AnnounceSkippedStep& skipped);
   void OnStraggler(const AnnounceStraggler& straggler);
+  void OnCosts(const AnnounceCosts& costs);
   void OnRestored(const AnnounceRestored& restored);
   void OnSnapshot(const AnnounceSnapshot& snapshot);
   // checkpoint, or a warning.

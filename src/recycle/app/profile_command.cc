@@ -46,9 +46,9 @@ class StandardOutputAside {
 std::vector<std::string> Overrides(const ProfileArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   overrides.push_back(fmt::format("train.iterations={}", arguments.iterations));
-  for (const char* decided :
-       {"device.kind=cpu", "train.validate_every=0", "checkpoint.every=0",
-        "resilience.snapshot_every=0", "log.trace=true", "log.profile=true", "inject=[]"}) {
+  for (const char* decided : {"device.kind=cpu", "train.validate_every=0", "checkpoint.every=0",
+                              "resilience.snapshot_every=0", "schedule.measure=false",
+                              "log.trace=true", "log.profile=true", "inject=[]"}) {
     overrides.emplace_back(decided);
   }
   return overrides;

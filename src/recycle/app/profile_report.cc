@@ -38,8 +38,9 @@ class Durations {
                                                                meeting.last_start);
     }
     for (const auto& [key, meeting] : validations_) {
-      values_[{key.second, ActionKind::kValidate}].push_back(meeting.last_end -
-                                                             everywhere_.at(key.first).last_start);
+      const double everywhere = everywhere_.at(key.first).last_start;
+      const double start = everywhere <= meeting.last_end ? everywhere : meeting.last_start;
+      values_[{key.second, ActionKind::kValidate}].push_back(meeting.last_end - start);
     }
   }
 

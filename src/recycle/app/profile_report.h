@@ -6,7 +6,9 @@
 //   RC_ASSIGN_OR_RETURN(const CostProfile costs, CostsOf(report));
 //
 // An all-reduce or a validation counts from when the last worker that takes part has begun it: what
-// the others wait is the schedule's, not its own. A send counts from when its frame is queued to
+// the others wait is the schedule's, not its own. (A stage that is done with a validation before
+// others have begun theirs, as with staggered steps, has not waited for them: it counts from when
+// the last of its own workers has begun it.) A send counts from when its frame is queued to
 // when the receiver can take it.
 #ifndef RECYCLE_APP_PROFILE_REPORT_H_
 #define RECYCLE_APP_PROFILE_REPORT_H_

@@ -97,6 +97,22 @@ TEST_F(ProfileReportTest, ACollectiveCountsFromTheLastToBegin) {
   EXPECT_EQ(report->stages[1].ms.at(ActionKind::kValidate).median, 2);
 }
 
+// The lower stage hears of the verdict with its first gradient, the upper one is long past it.
+TEST_F(ProfileReportTest, AStaggeredValidationIsItsStagesOwn) {
+  for (ActionSample& sample : samples_.actions) {
+    if (sample.action.kind != ActionKind::kValidate) continue;
+    const double begin = 1000 + 100.0 * sample.iteration;
+    const bool is_upper = sample.worker.stage == StageId(1);
+    sample.start_ms = begin + (is_upper ? 3 : 9);
+    sample.end_ms = sample.start_ms + (is_upper ? 0.5 : 0.25);
+  }
+  const StatusOr<ProfileReport> report = Report();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->stages[0].ms.at(ActionKind::kValidate).median, 0.25);
+  EXPECT_EQ(report->stages[1].ms.at(ActionKind::kValidate).median, 0.5);
+  EXPECT_TRUE(CostsOf(*report).ok()) << CostsOf(*report).status();
+}
+
 TEST_F(ProfileReportTest, TheFirstIterationsAreLeftOut) {
   EXPECT_EQ(Report(0)->stages[0].ms.at(ActionKind::kForward).p95, 20);
   EXPECT_EQ(Report(1)->stages[0].ms.at(ActionKind::kForward).p95, 2);

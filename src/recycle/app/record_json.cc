@@ -50,6 +50,11 @@ GenerationRecord ReadRecord(const Json& json, TimePoint now) {
   }
   if (json.contains("restore")) record.restore = json.at("restore").get<std::int32_t>();
   record.from_memory = json.value("from_memory", false);
+  for (const Json& costs : json.value("measured", Json::array())) {
+    record.measured.push_back({.forward = costs.at(0).get<Ticks>(),
+                               .backward_input = costs.at(1).get<Ticks>(),
+                               .backward_weight = costs.at(2).get<Ticks>()});
+  }
   record.reason = json.at("reason");
   return record;
 }
@@ -82,6 +87,9 @@ std::string ToJson(const GenerationRecord& record, TimePoint now) {
   }
   if (record.restore) json["restore"] = *record.restore;
   if (record.from_memory) json["from_memory"] = true;
+  for (const MeasuredCosts& costs : record.measured) {
+    json["measured"].push_back({costs.forward, costs.backward_input, costs.backward_weight});
+  }
   json["reason"] = record.reason;
   return json.dump();
 }

@@ -26,9 +26,37 @@ std::string CauseSentence(const std::string& cause) {
   return found == kSentences.end() ? cause : found->second;
 }
 
+// "I 1.05 F, W 0.85 F", over all stages.
+std::string CostsText(const Json& stages) {
+  double forward = 0;
+  double input = 0;
+  double weight = 0;
+  for (const Json& stage : stages) {
+    forward += stage.at(0).get<double>();
+    input += stage.at(1).get<double>();
+    weight += stage.at(2).get<double>();
+  }
+  return fmt::format("I {:.2f} F, W {:.2f} F", input / forward, weight / forward);
+}
+
+// Absent: the plan stays.
+std::optional<std::string> CostsLine(const Json& event) {
+  if (event.at("event") != "costs_measured" || !event.at("replanned").get<bool>()) {
+    return std::nullopt;
+  }
+  const double gain =
+      event.at("period_before").get<double>() / event.at("period_after").get<double>() - 1;
+  return fmt::format(
+      "the plan was made for {}; measured: {} (off by up to {:.0f}%): another plan gets {:.1f}% "
+      "more done",
+      CostsText(event.at("planned")), CostsText(event.at("measured")),
+      100 * event.at("deviation").get<double>(), 100 * gain);
+}
+
 // How a step or a worker's computing turned out.
 std::optional<std::string> ComputingLine(const Json& event) {
   const std::string name = event.at("event");
+  if (name == "costs_measured") return CostsLine(event);
   if (name == "rollback") {
     return fmt::format("stage {} goes back to its step of iteration {}: {}",
                        event.at("stage").get<int>(), event.at("iteration").get<int>(),

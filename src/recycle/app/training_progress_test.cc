@@ -134,6 +134,22 @@ TEST(TrainingProgress, NumbersForPeople) {
   EXPECT_EQ(ClockText(59.6), "1:00");
 }
 
+TEST(TrainingProgress, OtherCostsAreToldOfWhereTheyChangeThePlan) {
+  TrainingProgress progress(ThreeByTwo(), "runs/x");
+  Json event = MakeEvent(3, "costs_measured");
+  event["planned"] = {{10, 10, 10}, {10, 10, 10}};
+  event["measured"] = {{8, 8, 12}, {12, 14, 20}};
+  event["deviation"] = 1.0;
+  event["period_before"] = 110.0;
+  event["period_after"] = 100.0;
+  event["replanned"] = true;
+  EXPECT_THAT(progress.OnEvent(event),
+              ElementsAre("the plan was made for I 1.00 F, W 1.00 F; measured: I 1.10 F, W 1.60 F "
+                          "(off by up to 100%): another plan gets 10.0% more done"));
+  event["replanned"] = false;
+  EXPECT_TRUE(progress.OnEvent(event).empty());
+}
+
 TEST(TrainingProgress, AWorkerThatComesBackIsToldOf) {
   TrainingProgress progress(ThreeByTwo(), "runs/x");
   progress.OnEvent(GenerationEvent({"0:0", "0:1", "1:0", "1:1", "2:0", "2:1"}));

@@ -282,6 +282,7 @@ void Coordinator::AbsorbFindings() {
     rejoins_.OnLost(worker);
     snapshots_.OnGone(worker);
     stragglers_.Forget(worker);
+    costs_.Forget(worker);
   }
   for (const Link& link : findings.broken_links) changes_.BreakLink(link);
   AbsorbRejoins();
@@ -341,6 +342,7 @@ void Coordinator::Advance() {
   if (phase_ == Phase::kTraining && !changes_.pending()) {
     snapshots_.Count(completion_.iterations_done(), now_);
     snapshots_.Route();
+    ReviewCosts();
   }
   if (phase_ == Phase::kRestoring) return GatherWorkers();
   if (const auto lost = LostStage()) return LoseStage(*lost);

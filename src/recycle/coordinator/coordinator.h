@@ -32,7 +32,6 @@
 #ifndef RECYCLE_COORDINATOR_COORDINATOR_H_
 #define RECYCLE_COORDINATOR_COORDINATOR_H_
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,10 +44,12 @@
 #include "recycle/base/status.h"
 #include "recycle/coordinator/completion.h"
 #include "recycle/coordinator/coordinator_options.h"
+#include "recycle/coordinator/cost_review.h"
 #include "recycle/coordinator/detection.h"
 #include "recycle/coordinator/events.h"
 #include "recycle/coordinator/inheritance.h"
 #include "recycle/coordinator/membership_changes.h"
+#include "recycle/coordinator/plan_question.h"
 #include "recycle/coordinator/plan_resume.h"
 #include "recycle/coordinator/regroup.h"
 #include "recycle/coordinator/rejoins.h"
@@ -63,11 +64,6 @@
 #include "recycle/protocol/messages.h"
 
 namespace recycle {
-
-// A plan for the given dead places and slow workers; handed in by app so that the core knows no
-// planner.
-using MakePlanFunction = std::function<StatusOr<Plan>(const std::vector<WorkerId>& failed,
-                                                      const std::vector<SlowWorker>& slow)>;
 
 class Coordinator {
  public:
@@ -140,6 +136,7 @@ class Coordinator {
   }
   void Receive(WorkerId from, const Amend& message);
   void Receive(WorkerId from, const Outgrown& message);
+  void Receive(WorkerId from, const MeasuredCosts& message) { costs_.Receive(from, message); }
 
   // Reproducible sums: is it the arithmetic of whoever came first? If not, it is fenced.
   bool HasJobsArithmetic(WorkerId worker, const Hello& message);
@@ -174,6 +171,8 @@ class Coordinator {
   void NoteCorrections(const ResumeDecision& decision);
   void AnnounceEverybodyResumed();
   void MakePlanIfNeeded();
+  // Is there a better plan, by what workers have measured?
+  void ReviewCosts();
   // The worker of a lost place is a member from now on.
   void MakeLive(WorkerId worker);
   // A stage that has no worker left, as far as that is news.
@@ -205,6 +204,7 @@ class Coordinator {
   StateComparison comparison_{&roster_};
   Stragglers stragglers_;
   Standstill standstill_;
+  CostReview costs_{&roster_};
   Restoration restoration_;
 
   Phase phase_ = Phase::kJoining;
@@ -220,11 +220,10 @@ class Coordinator {
   std::map<WorkerId, Ledger> ledgers_;
   std::set<WorkerId> resumed_;
 
-  // The plan of the newest round, whom it leaves out and whom it spares; and what the last Resume
-  // told everybody.
+  // The plan of the newest round, and what it was made for; and what the last Resume told
+  // everybody.
   std::shared_ptr<const Plan> plan_;
-  std::vector<WorkerId> plan_failed_;
-  std::vector<SlowWorker> plan_slow_;
+  PlanQuestion plan_question_;
   AssignedWork work_;
   int regenerated_actions_ = 0;
   std::map<StageId, Verdict> rollbacks_;  // told, and not resumed from by everybody

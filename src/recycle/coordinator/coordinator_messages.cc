@@ -208,6 +208,7 @@ void Coordinator::TakeOver(Inheritance inheritance) {
   completion_.NoteLastLoss(inheritance.last_loss);
   if (!inheritance.restored) restoration_ = Restoration(record.restore, record.from_memory);
   transfer_numbers_.StartAfter(record.generation);
+  costs_.TakeOver(record.measured);
   for (const auto& [worker, pid] : record.pids) roster_.At(worker).pid = pid;
   std::vector<WorkerId> lost;
   std::vector<WorkerId> unplanned;

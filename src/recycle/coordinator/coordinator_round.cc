@@ -29,6 +29,7 @@ void Coordinator::BeginGeneration() {
   phase_ = Phase::kStoring;
   GenerationRecord record = changes_.TakeRecord(generation_, roster_, rejoins_.Admitted(),
                                                 restoration_.version(), restoration_.from_memory());
+  record.measured = costs_.measured();
   reason_ = record.reason;
   effects_.emplace_back(StoreRecord{std::move(record)});
 }
@@ -79,10 +80,10 @@ void Coordinator::EndStandstill() {
 
 // Called with the first ledger, while the others still finish their running action.
 void Coordinator::MakePlanIfNeeded() {
-  const std::vector<WorkerId> failed = roster_.Lost();
-  const std::vector<SlowWorker> slow = stragglers_.Slow();
-  if (plan_ != nullptr && failed == plan_failed_ && slow == plan_slow_) return;
-  StatusOr<Plan> plan = make_plan_(failed, slow);
+  PlanQuestion question{
+      .failed = roster_.Lost(), .slow = stragglers_.Slow(), .measured = costs_.measured()};
+  if (plan_ != nullptr && question == plan_question_) return;
+  StatusOr<Plan> plan = make_plan_(question);
   if (!plan.ok()) {
     End({.how = EndJob::How::kFailed,
          .reason = fmt::format("no plan for generation {} ({}): {}", generation_.value(), reason_,
@@ -91,8 +92,20 @@ void Coordinator::MakePlanIfNeeded() {
     return;
   }
   plan_ = std::make_shared<const Plan>(*std::move(plan));
-  plan_failed_ = failed;
-  plan_slow_ = slow;
+  plan_question_ = std::move(question);
+}
+
+// Nobody waits: workers go on with the running plan meanwhile.
+void Coordinator::ReviewCosts() {
+  if (!costs_.due()) return;
+  CostReview::Outcome outcome = costs_.Judge(*plan_, plan_question_, make_plan_,
+                                             options_.iterations - completion_.iterations_done());
+  plan_question_.measured = costs_.measured();
+  if (outcome.plan != nullptr) {
+    plan_ = std::move(outcome.plan);
+    changes_.Replan(outcome.news.deviation);
+  }
+  effects_.emplace_back(std::move(outcome.news));
 }
 
 void Coordinator::SendResume() {

@@ -198,6 +198,11 @@ std::string Text(const AnnounceStraggler& e) {
   return fmt::format("{} {}, {:.1f} times its peers' time", ToString(e.worker),
                      e.is_slow ? "is slow" : "keeps up again", e.score);
 }
+std::string Text(const AnnounceCosts& e) {
+  std::string text = fmt::format("costs off by {:.2f}", e.deviation);
+  if (e.period_before) text += fmt::format(", period {} or {}", *e.period_before, *e.period_after);
+  return fmt::format("{}: {}{}", text, e.reason, e.replanned ? ", which is next" : "");
+}
 std::string Text(const EndJob& e) {
   constexpr const char* kHow[] = {"done",         "stopped",  "stage lost",
                                   "join timeout", "diverged", "failed"};
@@ -295,6 +300,11 @@ class Script {
       return From(worker, beat);
     }
     if (command == "computes") return Compute(worker);
+    if (command == "costs") {
+      const Ticks forward = Number();
+      const Ticks input = Number();
+      return From(worker, MeasuredCosts{forward, input, Number()});
+    }
     if (command == "ledger") return SendLedger(worker);
     if (command == "link") {
       Word();  // "->"

@@ -105,7 +105,9 @@ struct GenerationRecord {
   std::vector<std::pair<WorkerId, WorkerId>> relinked;
   std::optional<std::int32_t> restore;  // everybody takes its state of this version,
   bool from_memory = false;             // from the snapshot, else from the checkpoint
-  std::string reason;                   // a sentence
+  // What F, I and W take, one per stage, where plans are made with other costs than at the start.
+  std::vector<MeasuredCosts> measured = {};
+  std::string reason;  // a sentence
 };
 struct StoreRecord {
   GenerationRecord record;
@@ -213,6 +215,17 @@ struct AnnounceStraggler {
   double score = 1.0;  // times as long as its peers
   bool is_slow = false;
 };
+// Workers have measured what their actions cost, and the plan's costs were compared with that.
+struct AnnounceCosts {
+  CostProfile planned;   // those of the running plan
+  CostProfile measured;  // on the same scale
+  double deviation = 0;  // how far off the planned ones are, at most: 0.1 is a tenth
+  // Of the running plan and of one made for the measured costs, by these; absent: it was not made.
+  std::optional<Ticks> period_before = std::nullopt;
+  std::optional<Ticks> period_after = std::nullopt;
+  bool replanned = false;   // it runs from the next generation on
+  std::string reason = "";  // why, or why not: a clause about "the measured costs"
+};
 // An iteration without a step: its gradient was not finite.
 struct AnnounceSkippedStep {
   std::int32_t iteration = 0;  // 0-based
@@ -234,11 +247,12 @@ struct EndJob {
   std::int32_t iterations = 0;
 };
 
-using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
-                            AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
-                            AnnounceParked, AnnounceWarning, AnnounceShard, ChooseCheckpoint,
-                            StartWorker, AnnounceRestored, AnnounceSnapshot, AnnounceRollback,
-                            AnnounceRedo, AnnounceSkippedStep, AnnounceStraggler, EndJob>;
+using Effect =
+    std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
+                 AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin, AnnounceParked,
+                 AnnounceWarning, AnnounceShard, ChooseCheckpoint, StartWorker, AnnounceRestored,
+                 AnnounceSnapshot, AnnounceRollback, AnnounceRedo, AnnounceSkippedStep,
+                 AnnounceStraggler, AnnounceCosts, EndJob>;
 
 }  // namespace recycle
 

@@ -59,11 +59,16 @@ void MembershipChanges::Reconnect(WorkerId worker) {
 }
 
 void MembershipChanges::Rebalance(WorkerId worker, double score, bool is_slow) {
-  unrecorded_rebalances_.push_back(
+  unrecorded_plans_.push_back(
       is_slow ? fmt::format("worker {} gets less to do: its actions take {:.1f} x as long as its "
                             "peers'",
                             ToString(worker), score)
               : fmt::format("worker {} is as fast as its peers again", ToString(worker)));
+  pending_ = true;
+}
+
+void MembershipChanges::Replan(double deviation) {
+  unrecorded_plans_.push_back(fmt::format("the plan's costs were off by {:.0f}%", 100 * deviation));
   pending_ = true;
 }
 
@@ -110,7 +115,7 @@ GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Rost
   unrecorded_rejoins_.clear();
   unrecorded_stays_.clear();
   unrecorded_reconnects_.clear();
-  unrecorded_rebalances_.clear();
+  unrecorded_plans_.clear();
   unrecorded_amend_.reset();
   unrecorded_redo_.reset();
   new_leader_ = false;
@@ -146,7 +151,7 @@ std::string MembershipChanges::Reason(const Roster& roster, std::optional<std::i
   for (const WorkerId worker : unrecorded_reconnects_) {
     add(fmt::format("the control stream of worker {} was made anew", ToString(worker)));
   }
-  for (const std::string& rebalance : unrecorded_rebalances_) add(rebalance);
+  for (const std::string& why : unrecorded_plans_) add(why);
   for (const auto& [a, b] : unrecorded_links_) {
     add(fmt::format("the link {}-{} is made anew: both ends live", ToString(a), ToString(b)));
   }

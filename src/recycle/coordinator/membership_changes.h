@@ -35,6 +35,7 @@ class MembershipChanges {
   void Stay(WorkerId worker);       // asked to leave, and then needed after all
   void Reconnect(WorkerId worker);  // its control stream was made anew
   void Rebalance(WorkerId worker, double score, bool is_slow);  // of its peers' pace
+  void Replan(double deviation);       // costs were that far off: everybody gets another plan
   void Amend(const Verdict& verdict);  // a step that stages have made is another
   void Redo(const Quantum& quantum);   // a stage makes its sums again
   void Settle(AnnounceRejoin news);    // it has told its ledger, and is like any other
@@ -80,7 +81,7 @@ class MembershipChanges {
   std::vector<WorkerId> unrecorded_rejoins_;
   std::set<WorkerId> unrecorded_stays_;
   std::set<WorkerId> unrecorded_reconnects_;
-  std::vector<std::string> unrecorded_rebalances_;  // as reasons
+  std::vector<std::string> unrecorded_plans_;  // why there are others: reasons
   std::optional<Verdict> unrecorded_amend_;
   std::optional<Quantum> unrecorded_redo_;
   // Not in a Prepare yet.

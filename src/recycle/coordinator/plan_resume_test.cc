@@ -25,7 +25,8 @@ class PlanResumeTest : public ::testing::Test {
   PlanResumeTest() { Shape(2, 2, 2, {}); }
 
   void Shape(int data, int pipeline, int micro_batches, const std::vector<WorkerId>& failed) {
-    plan_ = PlanMaker({.data = data, .pipeline = pipeline}, micro_batches)(failed, {}).value();
+    plan_ =
+        PlanMaker({.data = data, .pipeline = pipeline}, micro_batches)({.failed = failed}).value();
     ledgers_.clear();
     for (const WorkerSchedule& schedule : plan_.workers) ledgers_[schedule.worker];
   }

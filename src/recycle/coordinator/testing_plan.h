@@ -1,5 +1,6 @@
 // Test-only: legal plans and orders made without a planner. A lost worker's micro-batches go round
-// its peers.
+// its peers. One micro-batch after the other; but with measured costs a worker runs all its
+// forwards first, which is faster.
 #ifndef RECYCLE_COORDINATOR_TESTING_PLAN_H_
 #define RECYCLE_COORDINATOR_TESTING_PLAN_H_
 
@@ -13,17 +14,20 @@
 namespace recycle {
 
 inline MakePlanFunction PlanMaker(const Parallelism& parallel, int micro_batches) {
-  return [=](const std::vector<WorkerId>& failed,
-             const std::vector<SlowWorker>& slow) -> StatusOr<Plan> {
+  return [=](const PlanQuestion& question) -> StatusOr<Plan> {
+    const std::vector<WorkerId>& failed = question.failed;
     Plan plan;
     plan.parallel = parallel;
     plan.micro_batches = micro_batches;
     plan.failed = failed;
-    plan.slow = slow;
+    plan.slow = question.slow;
     plan.options = {.decoupled = false, .staggered = false};
-    plan.costs.stages.resize(static_cast<std::size_t>(parallel.pipeline));
+    StageCosts stage;
+    stage.forward = stage.backward_input = stage.backward_weight = 1000;
+    plan.costs.stages.assign(static_cast<std::size_t>(parallel.pipeline), stage);
     plan.costs.send_forward.resize(static_cast<std::size_t>(parallel.pipeline) - 1);
     plan.costs.send_backward = plan.costs.send_forward;
+    if (!question.measured.empty()) plan.costs = WithMeasured(plan.costs, question.measured);
     for (const WorkerId worker : LiveWorkers(parallel, failed))
       plan.workers.push_back({worker, {}});
     std::vector<std::size_t> next(static_cast<std::size_t>(parallel.pipeline));
@@ -41,6 +45,12 @@ inline MakePlanFunction PlanMaker(const Parallelism& parallel, int micro_batches
           chosen = peers[next[static_cast<std::size_t>(stage)]++ % peers.size()];
         chosen->actions.push_back({ActionKind::kForward, StageId(stage), batch});
         chosen->actions.push_back({ActionKind::kBackward, StageId(stage), batch});
+      }
+    }
+    if (!question.measured.empty()) {
+      for (WorkerSchedule& schedule : plan.workers) {
+        std::stable_sort(schedule.actions.begin(), schedule.actions.end(),
+                         [](const Action& a, const Action& b) { return a.kind < b.kind; });
       }
     }
     AddStepActions(plan);

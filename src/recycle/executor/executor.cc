@@ -97,8 +97,8 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
       });
   if (profile.on()) network.Measure(profile);
   std::optional<Pacer> pacer;
-  if (options.time_scale) {
-    pacer.emplace(options.worker.stage, *options.time_scale, clock);
+  if (options.pace) {
+    pacer.emplace(options.worker.stage, *options.pace, clock);
     network.Pace(*pacer);
   }
   injector.SetLinkCutter({.has_link = [&network](WorkerId peer) { return network.HasLink(peer); },

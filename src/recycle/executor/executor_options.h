@@ -47,6 +47,13 @@ struct Disturbance {
   bool swallowed = false;
 };
 
+// A paced worker (pacer.h): what its actions take, in ms, and what a second of that takes here, in
+// seconds.
+struct Pace {
+  double time_scale = 1;
+  CostProfile costs;
+};
+
 struct ExecutorOptions {
   WorkerId worker;
   Parallelism parallel;
@@ -73,9 +80,8 @@ struct ExecutorOptions {
   std::string checkpoint_folder;     // of the job
   std::string trace_file;            // a line per executed action; empty = no trace
   std::string profile_file;          // bytes held and frames sent; empty = not measured
-  // Paced workers (pacer.h): what a second of the plan's costs takes, in seconds; absent: not
-  // paced.
-  std::optional<double> time_scale;
+  bool measure_costs = false;        // tell the coordinator what F, I and W take
+  std::optional<Pace> pace;          // absent: actions take as long as they take
   std::vector<Disturbance> disturbances;
   std::vector<GradientPoison> poisons;
   // To measure what protection costs: no ledger, no boundary log, no commit round. A failure cannot

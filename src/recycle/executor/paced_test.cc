@@ -39,11 +39,11 @@ ClusterOptions PacedCluster(const std::string& folder) {
   job.micro_batches = 6;
   ClusterOptions cluster = MakeCluster(job, folder);
   cluster.executor.iterations = 5;
-  cluster.executor.time_scale = kTimeScale;
-  cluster.make_plan = [](const std::vector<WorkerId>& failed, const std::vector<SlowWorker>& slow) {
+  cluster.executor.pace = Pace{.time_scale = kTimeScale, .costs = Request().costs};
+  cluster.make_plan = [](const PlanQuestion& question) {
     PlanRequest request = Request();
-    request.failed = failed;
-    request.slow = slow;
+    request.failed = question.failed;
+    request.slow = question.slow;
     return MakePlan(request);
   };
   return cluster;

@@ -29,17 +29,16 @@ void SleepOnMachineClock(TimePoint time) {
   }
 }
 
-Pacer::Pacer(StageId stage, double time_scale, const Clock& wall, SleepUntil sleep_until)
-    : stage_(Index(stage.value())),
-      time_scale_(time_scale),
+Pacer::Pacer(StageId stage, const Pace& pace, const Clock& wall, SleepUntil sleep_until)
+    : time_scale_(pace.time_scale),
       wall_(wall),
-      sleep_until_(std::move(sleep_until)) {}
-
-void Pacer::SetCosts(const CostProfile& costs) {
-  costs_ = costs.stages.at(stage_);
-  if (stage_ > 0) send_from_below_ = FromTicks(costs.send_forward.at(stage_ - 1));
-  if (stage_ + 1 < costs.stages.size())
-    send_from_above_ = FromTicks(costs.send_backward.at(stage_));
+      sleep_until_(std::move(sleep_until)),
+      costs_(pace.costs.stages.at(Index(stage.value()))) {
+  const std::size_t above = Index(stage.value());
+  if (above > 0) send_from_below_ = FromTicks(pace.costs.send_forward.at(above - 1));
+  if (above + 1 < pace.costs.stages.size()) {
+    send_from_above_ = FromTicks(pace.costs.send_backward.at(above));
+  }
 }
 
 void Pacer::CatchUp() { now_ = std::max(now_, wall_.Now()); }

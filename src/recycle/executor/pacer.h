@@ -1,5 +1,6 @@
 // The time of a paced worker (device.kind: paced), which stands for a device that is not there: it
-// computes its own small model, and every action lasts as long as the plan's costs say.
+// computes its own small model, and every action lasts as long as a profile says, whatever the plan
+// was made for.
 //
 // Its clock does not run: it goes from deadline to deadline. An action starts at the end of the one
 // before, or when its input comes if that is later; frames carry the time at which they were sent,
@@ -8,7 +9,6 @@
 // come back in that order; if it is late (it did not get a CPU), it does not wait, and makes up for
 // it at the actions that follow: what a busy machine does to it never shows.
 //
-//   pacer.SetCosts(plan.costs);                            // with every generation
 //   pacer.Arrive(FrameKind::kActivation, frame.stamp);     // the input
 //   start = pacer.Now();
 //   ...                                                    // compute
@@ -31,6 +31,7 @@
 #include "recycle/base/status.h"
 #include "recycle/comm/frame.h"
 #include "recycle/comm/reduce_group.h"
+#include "recycle/executor/executor_options.h"
 #include "recycle/plan/action.h"
 #include "recycle/plan/costs.h"
 
@@ -42,15 +43,13 @@ void SleepOnMachineClock(TimePoint time);
 
 class Pacer : public Clock {
  public:
-  // `wall` is the machine's clock and must outlive this.
-  Pacer(StageId stage, double time_scale, const Clock& wall,
+  // `wall` is the machine's clock and must outlive this. The costs of `pace` are those of all
+  // stages.
+  Pacer(StageId stage, const Pace& pace, const Clock& wall,
         SleepUntil sleep_until = SleepOnMachineClock);
 
   TimePoint Now() const override { return now_; }
   double UnixSeconds() const override { return wall_.UnixSeconds(); }
-
-  // Of all stages, in ms; those in force from now on.
-  void SetCosts(const CostProfile& costs);
 
   // What went on since the last action took its time on the machine's clock: a regroup.
   void CatchUp();
@@ -71,11 +70,10 @@ class Pacer : public Clock {
  private:
   Duration Scaled(Duration duration) const;  // of the profile, on the machine's clock
 
-  const std::size_t stage_;
   const double time_scale_;
   const Clock& wall_;
   const SleepUntil sleep_until_;
-  StageCosts costs_;
+  const StageCosts costs_;
   Duration send_from_below_{};
   Duration send_from_above_{};
   TimePoint now_{};

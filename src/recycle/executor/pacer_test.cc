@@ -31,12 +31,11 @@ CostProfile Costs() {
 class PacerTest : public ::testing::Test {
  protected:
   explicit PacerTest(double time_scale = 1)
-      : pacer_(StageId(1), time_scale, wall_, [this](TimePoint time) {
+      : pacer_(StageId(1), {time_scale, Costs()}, wall_, [this](TimePoint time) {
           waited_until_.push_back(time);
           wall_.Advance(time - wall_.Now());
         }) {
     wall_.Advance(std::chrono::hours(1));
-    pacer_.SetCosts(Costs());
     pacer_.CatchUp();
     start_ = pacer_.Now();
   }
@@ -128,8 +127,7 @@ TEST(PacerMeetTest, TheLatestMemberDecides) {
     members.emplace_back([&, rank] {
       ASSERT_TRUE(group[rank]->Connect({{1 - rank, ends[1 - rank]}}).ok());
       ManualClock wall;
-      Pacer pacer(StageId(1), 1, wall, [](TimePoint) {});
-      pacer.SetCosts(Costs());
+      Pacer pacer(StageId(1), {1, Costs()}, wall, [](TimePoint) {});
       pacer.Spend(milliseconds(rank == 0 ? 9 : 2));
       ASSERT_TRUE(pacer.Meet(*group[rank]).ok());
       left[rank] = pacer.Now().time_since_epoch();

@@ -37,9 +37,7 @@ ClusterResult RunShuffled(SmallJob job, bool staggered, int iterations,
   options.executor.iterations = iterations;
   options.executor.optimizer.lr = 0.002;
   options.executor.poisons = poisons;
-  options.make_plan = [job](const std::vector<WorkerId>&, const std::vector<SlowWorker>&) {
-    return ShuffledPlan(job, 7);
-  };
+  options.make_plan = [job](const PlanQuestion&) { return ShuffledPlan(job, 7); };
   return ForkedCluster(options).Run();
 }
 

@@ -57,7 +57,8 @@ TrainingLoop::TrainingLoop(const ExecutorOptions& options, const TrainingService
       step_(options, model, services.network, services.injector, norms_, quanta_),
       results_(options.parallel.data * options.micro_batches),
       checkpoints_(options, services.control, services.injector),
-      trace_(options.trace_file, options.time_scale.value_or(1)) {
+      trace_(options.trace_file, options.pace ? options.pace->time_scale : 1),
+      costs_(options.measure_costs) {
   services_.network.SetHopHook([this](int hop) {
     if (hop == options_.all_reduce_fault_hop) {
       services_.injector.At(FaultPoint::kAllReduce, step_.version());
@@ -194,10 +195,7 @@ Ledger TrainingLoop::MakeLedger(Generation generation, Endpoints endpoints) {
 
 Status TrainingLoop::RunGeneration(const Resume& resume) {
   plan_ = resume.plan;
-  if (services_.pacer != nullptr) {
-    services_.pacer->SetCosts(plan_->costs);
-    services_.pacer->CatchUp();
-  }
+  if (services_.pacer != nullptr) services_.pacer->CatchUp();
   schedule_ = FindWorker(plan_->workers, options_.worker);
   if (schedule_ == nullptr) return DoesNotFit(resume, "this worker is not in the plan");
   routes_.emplace(*plan_, options_.worker.stage);
@@ -329,6 +327,7 @@ Status TrainingLoop::RunWholeIteration() {
   const int iteration = step_.version();
   runner_.SetRoutes(&*routes_);
   BeginAttempt(iteration);
+  if (const auto costs = costs_.TakeIfDone(iteration)) services_.control.Send(*costs);
   for (const Action& action : schedule_->actions) {
     if (services_.mailbox.interrupted()) return Interrupted();
     RC_RETURN_IF_ERROR(RunAction(action));
@@ -359,10 +358,17 @@ Status TrainingLoop::Traced(const Action& action, int iteration, bool regenerate
                             const std::function<StatusOr<ActionTimes>()>& work) {
   const std::int64_t held = meter_ ? meter_->bytes() : 0;
   ActionWatch& watch = services_.position.watch;
-  watch.Expect(DurationOf(plan_->costs.stages[Index(action.stage.value())], action.kind));
+  const StageCosts& planned = plan_->costs.stages[Index(action.stage.value())];
+  watch.Expect(DurationOf(planned, action.kind));
+  const Duration computed_before = costs_.on() ? ThreadCpuTime() : Duration();
   const StatusOr<ActionTimes> done = work();
   watch.Finish(done.ok() ? std::optional(done->end - done->start) : std::nullopt);
   RC_ASSIGN_OR_RETURN(const ActionTimes times, done);
+  if (costs_.on() && !regenerated) {
+    const bool is_paced = services_.pacer != nullptr;
+    costs_.Note(action.kind, iteration,
+                is_paced ? times.end - times.start : ThreadCpuTime() - computed_before, planned);
+  }
   if (meter_) services_.profile.WriteHeld(action, iteration, meter_->bytes() - held);
   trace_.Write({.action = action,
                 .iteration = iteration,

@@ -30,6 +30,7 @@
 #include "recycle/executor/checkpoint_writer.h"
 #include "recycle/executor/control_link.h"
 #include "recycle/executor/control_mailbox.h"
+#include "recycle/executor/cost_meter.h"
 #include "recycle/executor/executor_options.h"
 #include "recycle/executor/fault_injector.h"
 #include "recycle/executor/micro_batch_ledger.h"
@@ -153,7 +154,8 @@ class TrainingLoop {
   MicroBatchResults results_;  // of iteration `version`
   CheckpointWriter checkpoints_;
   TraceWriter trace_;
-  std::optional<AllocationMeter> meter_;      // while a profile is written
+  std::optional<AllocationMeter> meter_;  // while a profile is written
+  CostMeter costs_;
   std::shared_ptr<const Plan> plan_;          // of whole iterations
   std::optional<Routes> routes_;              // of plan_
   const WorkerSchedule* schedule_ = nullptr;  // this worker's, in plan_

@@ -63,9 +63,7 @@ TEST(Training, ShuffledLegalPlansRunInExactlyTheirOrder) {
     const TestFolder folder;
     ClusterOptions options = MakeCluster(job, folder.path());
     const Plan plan = ShuffledPlan(job, seed);
-    options.make_plan = [&plan](const std::vector<WorkerId>&, const std::vector<SlowWorker>&) {
-      return plan;
-    };
+    options.make_plan = [&plan](const PlanQuestion&) { return plan; };
     ForkedCluster cluster(options);
     ExpectParity(job, cluster.Run());
     for (const WorkerSchedule& schedule : plan.workers) {

@@ -18,6 +18,8 @@ void KeptMessages::OnSend(const ExecutorMessage& message) {
     broken_links_[broken->peer] = *broken;
   } else if (const auto* done = std::get_if<IterationDone>(&message)) {
     unrecorded_[done->iteration] = *done;
+  } else if (const auto* measured = std::get_if<MeasuredCosts>(&message)) {
+    measured_ = *measured;
   } else if (const auto* finished = std::get_if<Finished>(&message)) {
     finished_ = *finished;
   }
@@ -63,6 +65,7 @@ std::vector<ExecutorMessage> KeptMessages::Again() const {
   messages.emplace_back(*hello_);
   for (const auto& [peer, broken] : broken_links_) messages.emplace_back(broken);
   for (const auto& [iteration, done] : unrecorded_) messages.emplace_back(done);
+  if (measured_) messages.emplace_back(*measured_);
   if (finished_) messages.emplace_back(*finished_);
   return messages;
 }

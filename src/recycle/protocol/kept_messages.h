@@ -6,9 +6,9 @@
 //   for (const ExecutorMessage& message : kept.Again()) stream.Send(message);
 //
 // Kept are: who this is, how far it has come and which snapshots it keeps (Hello), results of
-// iterations until they are Recorded, broken links until a Prepare has them made anew, and
-// Finished. Nothing else matters: a new coordinator begins a generation, and the ledgers say the
-// rest.
+// iterations until they are Recorded, broken links until a Prepare has them made anew, measured
+// costs, and Finished. Nothing else matters: a new coordinator begins a generation, and the ledgers
+// say the rest.
 //
 // Pure; not thread-safe.
 #ifndef RECYCLE_PROTOCOL_KEPT_MESSAGES_H_
@@ -36,6 +36,7 @@ class KeptMessages {
   std::optional<Hello> hello_;
   std::map<WorkerId, LinkBroken> broken_links_;       // by peer
   std::map<std::int32_t, IterationDone> unrecorded_;  // by iteration
+  std::optional<MeasuredCosts> measured_;
   std::optional<Finished> finished_;
   // By the newest Prepare: once all resume, other snapshots are void.
   static constexpr std::int32_t kNoSnapshot = -1;

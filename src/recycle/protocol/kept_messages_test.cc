@@ -140,5 +140,13 @@ TEST(KeptMessages, NothingIsSaidBeforeHello) {
   EXPECT_TRUE(kept.Again().empty());
 }
 
+TEST_F(KeptMessagesTest, WhatWasMeasuredIsToldToEveryCoordinator) {
+  kept_.OnSend(MeasuredCosts{10, 11, 12});
+  kept_.OnReceive(MakePrepare(2, {WorkerAt(1, 1)}));
+  const std::vector<ExecutorMessage> again = kept_.Again();
+  ASSERT_EQ(again.size(), 2U);
+  EXPECT_EQ(std::get<MeasuredCosts>(again.back()), (MeasuredCosts{10, 11, 12}));
+}
+
 }  // namespace
 }  // namespace recycle

@@ -128,6 +128,15 @@ struct Quantum {
   bool operator==(const Quantum&) const = default;
 };
 
+// How long the sender's F, I and W take, in ns of computing: medians over its first iterations.
+// Sent once per process.
+struct MeasuredCosts {
+  Ticks forward = 0;
+  Ticks backward_input = 0;
+  Ticks backward_weight = 0;
+  bool operator==(const MeasuredCosts&) const = default;
+};
+
 // The answer to Prepare, and a promise: until Resume the worker runs nothing, accepts nothing of an
 // older generation and discards nothing.
 struct Ledger {
@@ -268,7 +277,8 @@ struct RestoreFailed {
 using ExecutorMessage =
     std::variant<Hello, Heartbeat, LinkBroken, StillHere, Ledger, Resumed, IterationDone, LastWords,
                  FaultReport, Finished, TransferOpened, TransferBroken, CaughtUp, StateHash,
-                 Departing, ShardWritten, RestoreFailed, SnapshotHeld, Amend, Outgrown>;
+                 Departing, ShardWritten, RestoreFailed, SnapshotHeld, Amend, Outgrown,
+                 MeasuredCosts>;
 
 // --- coordinator -> executor -------------------------------------------------------------------
 

@@ -108,6 +108,13 @@ void Fill(const Outgrown& message, v1::ExecutorMessage& proto) {
   *proto.mutable_outgrown()->mutable_quantum() = ToProto(message.quantum);
 }
 
+void Fill(const MeasuredCosts& message, v1::ExecutorMessage& proto) {
+  v1::MeasuredCosts& costs = *proto.mutable_measured_costs();
+  costs.set_forward_ns(message.forward);
+  costs.set_backward_input_ns(message.backward_input);
+  costs.set_backward_weight_ns(message.backward_weight);
+}
+
 void Fill(const LastWords& message, v1::ExecutorMessage& proto) {
   proto.mutable_last_words()->set_message(message.message);
 }
@@ -387,6 +394,15 @@ StatusOr<ExecutorMessage> Read(const v1::Outgrown& proto) {
   return Outgrown{.generation = generation, .quantum = quantum};
 }
 
+StatusOr<ExecutorMessage> Read(const v1::MeasuredCosts& proto) {
+  RC_RETURN_IF_ERROR(CheckDuration("forward_ns", proto.forward_ns()));
+  RC_RETURN_IF_ERROR(CheckDuration("backward_input_ns", proto.backward_input_ns()));
+  RC_RETURN_IF_ERROR(CheckDuration("backward_weight_ns", proto.backward_weight_ns()));
+  return MeasuredCosts{.forward = proto.forward_ns(),
+                       .backward_input = proto.backward_input_ns(),
+                       .backward_weight = proto.backward_weight_ns()};
+}
+
 StatusOr<ExecutorMessage> Read(const v1::FaultReport& proto) {
   RC_RETURN_IF_ERROR(AtLeastZero("index", proto.index()));
   RC_RETURN_IF_ERROR(CheckIteration("iteration", proto.iteration()));
@@ -603,6 +619,8 @@ StatusOr<ExecutorMessage> FromProto(const v1::ExecutorMessage& message) {
       return Read(message.amend());
     case v1::ExecutorMessage::kOutgrown:
       return Read(message.outgrown());
+    case v1::ExecutorMessage::kMeasuredCosts:
+      return Read(message.measured_costs());
     case v1::ExecutorMessage::KIND_NOT_SET:
       break;
   }

@@ -32,6 +32,8 @@ v1::Progress::Last ToProto(Progress last) {
 
 // A job has that many at most.
 constexpr std::int32_t kMostIterations = std::numeric_limits<std::int32_t>::max() - 1000;
+// What ToTicks takes, in ms.
+constexpr std::int64_t kMostNanoseconds = std::int64_t{9'000'000} * kTicksPerUnit;
 constexpr std::int64_t kMostGenerations = std::int64_t{1} << 60;
 // More than a double has, in either direction.
 constexpr std::int64_t kMostExponent = 2000;
@@ -170,6 +172,12 @@ Status AtLeastZero(std::string_view field, std::int64_t value) {
 Status CheckIteration(std::string_view field, std::int32_t value) {
   RC_RETURN_IF_ERROR(AtLeastZero(field, value));
   return value <= kMostIterations ? OkStatus() : TooMuch(field, value, kMostIterations);
+}
+
+Status CheckDuration(std::string_view field, std::int64_t nanoseconds) {
+  RC_RETURN_IF_ERROR(AtLeastZero(field, nanoseconds));
+  return nanoseconds <= kMostNanoseconds ? OkStatus()
+                                         : TooMuch(field, nanoseconds, kMostNanoseconds);
 }
 
 StatusOr<Generation> ReadGeneration(std::int64_t value) {

@@ -35,6 +35,8 @@ v1::Quantum ToProto(const Quantum& quantum);
 Status AtLeastZero(std::string_view field, std::int64_t value);
 // From 0, and so far from the end of the numbers that whoever counts on does not get there.
 Status CheckIteration(std::string_view field, std::int32_t value);
+// From 0, and no longer than a plan's costs may be.
+Status CheckDuration(std::string_view field, std::int64_t nanoseconds);
 StatusOr<Generation> ReadGeneration(std::int64_t value);
 // `present`: whether the message has the field at all.
 StatusOr<WorkerId> ReadWorker(std::string_view field, bool present, const v1::Worker& proto);

@@ -131,7 +131,7 @@ void ForkedCluster::RunChild(WorkerId worker, int socket) {
   ExecutorOptions executor = options_.executor;
   executor.worker = worker;
   executor.trace_file = FileOf("trace", worker, "jsonl");
-  if (executor.time_scale) {
+  if (executor.pace) {
     PreparePacedProcess(worker.pipeline.value() * executor.parallel.pipeline +
                         worker.stage.value());
   }

@@ -90,6 +90,7 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
       Amend{.generation = generation,
             .verdict = {.iteration = 4, .squared_norm = 2.5, .stop = true, .corrects = true}},
       Outgrown{.generation = generation, .quantum = SampleQuantum()},
+      MeasuredCosts{.forward = 1 << 20, .backward_input = 1 << 21, .backward_weight = 1 << 22},
   };
 }
 

@@ -31,15 +31,15 @@ CostProfile UnitCosts(const Parallelism& parallel) {
 }
 
 MakePlanFunction Planner(const SmallJob& job) {
-  return [job](const std::vector<WorkerId>& failed, const std::vector<SlowWorker>& slow) {
+  return [job](const PlanQuestion& question) {
     PlanRequest request;
     request.parallel = {.data = job.data, .pipeline = job.pipeline};
     request.micro_batches = job.micro_batches;
     request.costs = UnitCosts(request.parallel);
-    request.failed = failed;
-    request.slow = slow;
+    request.failed = question.failed;
+    request.slow = question.slow;
     request.options = {.decoupled = true, .staggered = job.staggered};
-    request.method = failed.empty() ? job.method : Method::kAdaptive;
+    request.method = question.failed.empty() ? job.method : Method::kAdaptive;
     request.effort = Effort::kOnline;
     return MakePlan(request);
   };

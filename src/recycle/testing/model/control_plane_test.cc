@@ -138,13 +138,12 @@ class Simulation {
     return options;
   }
   MakePlanFunction Maker() const {
-    return [job = world_.job](const std::vector<WorkerId>& failed,
-                              const std::vector<SlowWorker>& /*slow*/) -> StatusOr<Plan> {
+    return [job = world_.job](const PlanQuestion& question) -> StatusOr<Plan> {
       std::uint64_t seed = job.seed;
-      for (const WorkerId worker : failed) {
+      for (const WorkerId worker : question.failed) {
         seed = HashKeys({seed, static_cast<std::uint64_t>(job.Number(worker))});
       }
-      return RandomWholePlan(job, failed, seed);
+      return RandomWholePlan(job, question.failed, seed);
     };
   }
 
