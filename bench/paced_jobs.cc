@@ -2,15 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdlib>
 
 namespace recycle::testing {
-namespace {
-
-constexpr std::chrono::seconds kLimit{600};
-
-}  // namespace
 
 std::vector<Layout> Layouts() {
   return {{3,

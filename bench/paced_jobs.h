@@ -8,6 +8,7 @@
 #ifndef RECYCLE_BENCH_PACED_JOBS_H_
 #define RECYCLE_BENCH_PACED_JOBS_H_
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@
 #include "recycle/plan/costs.h"
 
 namespace recycle::testing {
+
+// No job takes so long.
+inline constexpr std::chrono::seconds kLimit{600};
 
 struct Layout {
   int data, pipeline, micro_batches;
