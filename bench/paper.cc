@@ -385,7 +385,8 @@ void Run(const std::string& traces) {
       "[simulator.md](simulator.md). What the paper does not state is ASSUMED and said; nothing "
       "is tuned to match. Costs F : I : W : send = 1 : 1.05 : 0.85 : 0.05, scaled so that "
       "fault-free 1F1B gives the paper's fault-free throughput; only ratios are compared. Table 2 "
-      "(simulated against real) and what follows it are by bench/paced.\n\n");
+      "(simulated against real) and what follows it are by bench/paced, but the two sections "
+      "behind it by bench/paced_promises.\n\n");
   RunningExample();
   Table1();
   Table1Exceptions();
