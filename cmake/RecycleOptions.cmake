@@ -16,7 +16,7 @@ target_include_directories(recycle_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 # gcc 12 takes an empty std::optional for an uninitialized one where it inlines far
 # (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=80635).
 target_compile_options(recycle_options INTERFACE -Wall -Wextra -Wno-unused-parameter
-                       -Wno-maybe-uninitialized -Werror -pthread)
+                       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> -Werror -pthread)
 if(CMAKE_UNITY_BUILD)
   # Several sources are compiled as one, since headers cost most of the time. A class that has
   # members of a source's own types then looks as if a header had them.
