@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "job.h"
 
@@ -31,13 +32,21 @@ JobOptions Paced(int data, int iterations, std::vector<std::string> settings) {
   return options;
 }
 
-const std::vector<double>& ReferenceLosses(int data, int iterations) {
-  static std::map<std::pair<int, int>, std::vector<double>> known;
-  std::vector<double>& losses = known[{data, iterations}];
+// Nothing is clipped, so that stages go ahead of one another.
+void Stagger(JobOptions& options) {
+  options.staggered = true;
+  options.clip = 1000;
+}
+
+// Of the unharmed job with synchronous steps.
+const std::vector<double>& ReferenceLosses(const JobOptions& options) {
+  static std::map<std::tuple<int, int, double>, std::vector<double>> known;
+  std::vector<double>& losses = known[{options.data, options.iterations, options.clip}];
   if (losses.empty()) {
-    JobOptions options = Paced(data, iterations, {});
-    options.inject.clear();
-    Job job(options);
+    JobOptions unharmed = Paced(options.data, options.iterations, {});
+    unharmed.inject.clear();
+    unharmed.clip = options.clip;
+    Job job(unharmed);
     EXPECT_EQ(job.Run(), 0) << job.Output();
     losses = job.Losses();
   }
@@ -50,13 +59,13 @@ std::string Field(const nlohmann::json& event, const std::string& key) {
 
 // Lets the job make `more` iterations and stops it, if it is not over by then; its losses so far
 // are the reference's. A state that differed after a rejoin would have ended the job.
-void ExpectUnharmed(Job& job, int data, int iterations, int more = 3) {
+void ExpectUnharmed(Job& job, const JobOptions& options, int more = 3) {
   const auto seen = static_cast<int>(job.Lines("metrics.jsonl").size());
-  EXPECT_TRUE(job.AwaitIteration(std::min(seen + more, iterations))) << job.Output();
+  EXPECT_TRUE(job.AwaitIteration(std::min(seen + more, options.iterations))) << job.Output();
   kill(job.pid(), SIGTERM);
   const int code = job.Wait(kLimit);
   EXPECT_TRUE(code == 0 || code == 128 + SIGTERM) << code << job.Output();
-  std::vector<double> expected = ReferenceLosses(data, iterations);
+  std::vector<double> expected = ReferenceLosses(options);
   expected.resize(std::min(expected.size(), job.Losses().size()));
   EXPECT_EQ(Differs(job.Losses(), expected, kTolerance), "");
   for (const nlohmann::json& resumed : job.Events("resumed")) {
@@ -81,18 +90,15 @@ double MedianMs(const Job& job, int first, int last) {
   return times[times.size() / 2];
 }
 
-// A4 of the recipes: kill at 7, come back at 12, learning rate warm-up and cosine, dropout.
-TEST(AcceptanceTest, A4RejoinedWorkerIsIdentical) {
-  constexpr int kIterations = 60;
-  JobOptions options = Paced(3, kIterations, {});
-  options.inject.emplace_back("kill 1:1 at I of iteration 7");
+void ExpectARejoinedWorkerToBeIdentical(JobOptions options, int killed_in) {
+  options.inject.push_back(fmt::format("kill 1:1 at I of iteration {}", killed_in));
   Job job(options);
   job.Start();
-  ASSERT_TRUE(job.AwaitIteration(11)) << job.Output();
+  ASSERT_TRUE(job.AwaitIteration(killed_in + 4)) << job.Output();
   const pid_t joiner = job.StartCommand("join", "1:1");
   ASSERT_TRUE(job.AwaitEvents("rejoined", 1)) << job.Output();
   EXPECT_EQ(job.WorkerPids().at("1:1"), joiner);  // the command became the worker
-  ExpectUnharmed(job, 3, kIterations);
+  ExpectUnharmed(job, options);
   EXPECT_EQ(ExitCodeOf(joiner), 0);
   const nlohmann::json rejoined = job.Events("rejoined").front();
   EXPECT_EQ(Field(rejoined, "worker"), "1:1");
@@ -109,6 +115,18 @@ TEST(AcceptanceTest, A4RejoinedWorkerIsIdentical) {
   EXPECT_EQ(ExitCodeOf(refused), 4);  // no job any more
 }
 
+// A4 of the recipes: kill at 7, come back at 12, learning rate warm-up and cosine, dropout.
+TEST(AcceptanceTest, A4RejoinedWorkerIsIdentical) {
+  ExpectARejoinedWorkerToBeIdentical(Paced(3, 60, {}), 7);
+}
+
+// The same once stages go ahead.
+TEST(StaggeredRejoin, ARejoinedWorkerIsIdentical) {
+  JobOptions options = Paced(3, 60, {});
+  Stagger(options);
+  ExpectARejoinedWorkerToBeIdentical(options, 17);
+}
+
 // A3: the copy takes ten iterations or more, and nobody waits for it. Returns the median iteration
 // during the copy by that of the rest of the job.
 double SlowdownByACopy() {
@@ -122,7 +140,7 @@ double SlowdownByACopy() {
   const int first = static_cast<int>(job.Lines("metrics.jsonl").size()) + 1;
   EXPECT_TRUE(job.AwaitEvents("rejoined", 1)) << job.Output();
   const int last = static_cast<int>(job.Lines("metrics.jsonl").size());
-  ExpectUnharmed(job, 3, kIterations, /*more=*/12);
+  ExpectUnharmed(job, options, /*more=*/12);
   EXPECT_GE(last - first, 10);
   const double during = MedianMs(job, first, last - 1);
   const double afterwards = MedianMs(job, last + 2, kIterations);
@@ -145,7 +163,7 @@ TEST(Rejoin, AFaultSaysWhenItsVictimComesBack) {
   Job job(options);
   job.Start();
   ASSERT_TRUE(job.AwaitEvents("rejoined", 1)) << job.Output();
-  ExpectUnharmed(job, 3, kIterations);
+  ExpectUnharmed(job, options);
   const double died = job.Events("failure_detected").front().at("time");
   EXPECT_GE(job.Events("rejoin_started").front().at("time").get<double>(), died + 0.2);
   EXPECT_EQ(job.Lines("metrics.jsonl").back().at("workers_live"), 6);
@@ -160,17 +178,31 @@ TEST(Rejoin, TwoJoinersOfAStageHaveTwoDonors) {
   Job job(options);
   job.Start();
   ASSERT_TRUE(job.AwaitEvents("rejoined", 2)) << job.Output();
-  ExpectUnharmed(job, 4, kIterations);
+  ExpectUnharmed(job, options);
   std::set<std::string> donors;
   for (const nlohmann::json& event : job.Events("rejoined")) donors.insert(Field(event, "donor"));
   EXPECT_EQ(donors, (std::set<std::string>{"0:1", "3:1"}));
 }
 
-TEST(Rejoin, DonorAndJoinerMayDieDuringTheCopy) {
+class Rejoins : public ::testing::TestWithParam<bool> {
+ protected:
+  // Staggered: stages go ahead from iteration 11 on.
+  static JobOptions Options(int iterations, std::vector<std::string> settings) {
+    JobOptions options = Paced(3, iterations, std::move(settings));
+    if (GetParam()) Stagger(options);
+    return options;
+  }
+  static int First(int synchronous) { return synchronous + (GetParam() ? 10 : 0); }
+};
+INSTANTIATE_TEST_SUITE_P(, Rejoins, ::testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Staggered" : "Synchronous");
+});
+
+TEST_P(Rejoins, DonorAndJoinerMayDieDuringTheCopy) {
   constexpr int kIterations = 80;
   JobOptions options =
-      Paced(3, kIterations, {"resilience.respawn=0.1", "resilience.copy_mb_per_s=0.1"});
-  options.inject.emplace_back("kill 1:1 at F of iteration 4");
+      Options(kIterations, {"resilience.respawn=0.1", "resilience.copy_mb_per_s=0.1"});
+  options.inject.push_back(fmt::format("kill 1:1 at F of iteration {}", First(4)));
   Job job(options);
   job.Start();
   ASSERT_TRUE(job.AwaitEvents("rejoin_started", 1)) << job.Output();
@@ -182,7 +214,7 @@ TEST(Rejoin, DonorAndJoinerMayDieDuringTheCopy) {
   kill(job.WorkerPids().at("1:1"), SIGKILL);
   ASSERT_TRUE(job.AwaitEvents("rejoin_abandoned", 1)) << job.Output();
   ASSERT_TRUE(job.AwaitEvents("rejoined", 2)) << job.Output();
-  ExpectUnharmed(job, 3, kIterations);
+  ExpectUnharmed(job, options);
   EXPECT_EQ(job.Lines("metrics.jsonl").back().at("workers_live"), 6);
   EXPECT_EQ(job.Events("failure_detected").size(), 2U);  // a joiner's death harms no training
 }
@@ -196,13 +228,14 @@ TEST(Rejoin, AJoinerThatDiesHalfWayStartsOver) {
   job.Start();
   ASSERT_TRUE(job.AwaitEvents("rejoin_abandoned", 1)) << job.Output();
   ASSERT_TRUE(job.AwaitEvents("rejoined", 1)) << job.Output();
-  ExpectUnharmed(job, 3, kIterations);
+  ExpectUnharmed(job, options);
   EXPECT_EQ(job.Lines("metrics.jsonl").back().at("workers_live"), 6);
 }
 
 TEST(Rejoin, ACrashLoopingWorkerIsParkedAndTrainingGoesOn) {
   constexpr int kIterations = 60;
-  Job job(Paced(3, kIterations, {"resilience.respawn=0.05"}));
+  const JobOptions options = Paced(3, kIterations, {"resilience.respawn=0.05"});
+  Job job(options);
   job.Start();
   ASSERT_TRUE(job.AwaitIteration(2)) << job.Output();
   pid_t killed = 0;
@@ -213,16 +246,17 @@ TEST(Rejoin, ACrashLoopingWorkerIsParkedAndTrainingGoesOn) {
     return !job.Events("worker_parked").empty();
   });
   ASSERT_TRUE(parked) << job.Output();
-  ExpectUnharmed(job, 3, kIterations);
+  ExpectUnharmed(job, options);
   EXPECT_EQ(job.Events("worker_parked").front().at("deaths"), 5);
   EXPECT_EQ(job.Lines("metrics.jsonl").back().at("workers_live"), 5);
 }
 
-TEST(Rejoin, ADrainedWorkerLeavesWithoutReplayAndMayComeBack) {
+TEST_P(Rejoins, ADrainedWorkerLeavesWithoutReplayAndMayComeBack) {
   constexpr int kIterations = 60;
-  Job job(Paced(3, kIterations, {"resilience.respawn=0.1"}));
+  const JobOptions options = Options(kIterations, {"resilience.respawn=0.1"});
+  Job job(options);
   job.Start();
-  ASSERT_TRUE(job.AwaitIteration(3)) << job.Output();
+  ASSERT_TRUE(job.AwaitIteration(First(3))) << job.Output();
   EXPECT_EQ(ExitCodeOf(job.StartCommand("drain", "1:1")), 0);
   EXPECT_EQ(ExitCodeOf(job.StartCommand("drain", "1:1")), 2);  // it does not live
   EXPECT_EQ(ExitCodeOf(job.StartCommand("join", "0:1")), 2);   // it lives
@@ -233,7 +267,7 @@ TEST(Rejoin, ADrainedWorkerLeavesWithoutReplayAndMayComeBack) {
   EXPECT_EQ(exited.at("exit_code"), 0) << exited;
   const pid_t joiner = job.StartCommand("join", "1:1");
   ASSERT_TRUE(job.AwaitEvents("rejoined", 1)) << job.Output();
-  ExpectUnharmed(job, 3, kIterations);
+  ExpectUnharmed(job, options);
   EXPECT_EQ(ExitCodeOf(joiner), 0);
   EXPECT_TRUE(job.Events("failure_detected").empty());
   for (const nlohmann::json& resumed : job.Events("resumed")) {
