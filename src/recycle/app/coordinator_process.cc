@@ -385,6 +385,7 @@ void CoordinatorProcess::CarryOut(const Effect& effect) {
           [this](const AnnouncePlan& made) { recorder_.OnPlan(made); },
           [this](const AnnounceLinkRestored& restored) { recorder_.OnLinkRestored(restored); },
           [this](const AnnounceRejoin& news) { recorder_.OnRejoin(news); },
+          [this](const AnnounceRoleChange& change) { recorder_.OnRoleChange(change); },
           [this](const AnnounceParked& parked) { recorder_.OnParked(parked); },
           [this](const AnnounceRollback& rollback) { recorder_.OnRollback(rollback); },
           [this](const AnnounceRedo& redo) { recorder_.OnRedo(redo); },

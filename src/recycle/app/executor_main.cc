@@ -45,8 +45,8 @@ struct Arguments {
 };
 
 // Runs one executor to its end in this process. `config` is the run's.
-StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder, WorkerId worker,
-                           const ExecutorHome& home) {
+StatusOr<ExecutorEnd> Execute(const JobConfig& config, const RunFolder& folder, WorkerId worker,
+                              const ExecutorHome& home) {
   RC_ASSIGN_OR_RETURN(const ExecutorOptions options,
                       ExecutorOptionsOf(config, folder, worker, home));
   if (options.pace) {
@@ -60,19 +60,23 @@ StatusOr<ExitCode> Execute(const JobConfig& config, const RunFolder& folder, Wor
   return RunExecutor(options, link, SystemClock());
 }
 
-// The same with its own log; the result is the process's exit code.
-int ExecuteAndReport(const JobConfig& config, const RunFolder& folder, WorkerId worker,
-                     const ExecutorHome& home) {
+// The same with its own log.
+PlaceEnd ExecuteAndReport(const JobConfig& config, const RunFolder& folder, WorkerId worker,
+                          const ExecutorHome& home) {
   const std::string log = folder.ExecutorLog(worker);
   RedirectOutput(log);
   InitLog(fmt::format("executor {}", ToString(worker)), log);
-  const StatusOr<ExitCode> code = Execute(config, folder, worker, home);
-  if (!code.ok()) {
-    LogError("{}", std::string(code.status().message()));
-    return static_cast<int>(ExitCodeOf(code.status()));
+  const StatusOr<ExecutorEnd> end = Execute(config, folder, worker, home);
+  if (!end.ok()) {
+    LogError("{}", std::string(end.status().message()));
+    return {.exit_code = static_cast<int>(ExitCodeOf(end.status())), .next = {}};
   }
-  LogInfo("leaves with exit code {}", static_cast<int>(*code));
-  return static_cast<int>(*code);
+  if (end->next) {
+    LogInfo("becomes worker {}", ToString(*end->next));
+  } else {
+    LogInfo("leaves with exit code {}", static_cast<int>(end->code));
+  }
+  return {.exit_code = static_cast<int>(end->code), .next = end->next};
 }
 
 // Loads what an executor needs before it is forked, so that all share it.
@@ -105,11 +109,13 @@ StatusOr<int> RunOne(const Arguments& arguments) {
         fmt::format("--worker {}: the job has pipelines 0 to {} and stages 0 to {}",
                     arguments.worker, config.parallel.data - 1, config.parallel.pipeline - 1));
   }
-  return ExecuteAndReport(config, folder, worker,
-                          {.agent = arguments.agent,
-                           .agent_pid = getppid(),
-                           .launcher_pid = 0,
-                           .listen = arguments.listen});
+  const ExecutorHome home{.agent = arguments.agent,
+                          .agent_pid = getppid(),
+                          .launcher_pid = 0,
+                          .listen = arguments.listen};
+  PlaceEnd end{.exit_code = 0, .next = worker};
+  while (end.next) end = ExecuteAndReport(config, folder, *end.next, home);
+  return end.exit_code;
 }
 
 // Starts over with one thread per library, unless the environment says so already.

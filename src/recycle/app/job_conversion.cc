@@ -71,6 +71,10 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
   options.checkpoints = config.checkpoint.every > 0;
   options.snapshots = SnapshotEvery(config) > 0;
   options.hosts = config.launch.agents;
+  options.respawns = config.resilience.respawn_s.has_value();
+  if (config.resilience.copy_mb_per_s) {
+    options.copy_bytes_per_second = *config.resilience.copy_mb_per_s * 1e6;
+  }
   options.slow_factor = config.resilience.slow_factor;
   options.failure_timeout = std::chrono::milliseconds(config.resilience.failure_timeout_ms);
   options.join_timeout = std::chrono::duration_cast<Duration>(
@@ -98,6 +102,12 @@ StatusOr<CostProfile> PacedCostsOf(const JobConfig& config) {
   return costs;
 }
 
+bool HasStaggeredSteps(const JobConfig& config) {
+  const std::string& method = config.schedule.method;
+  return config.schedule.staggered && method != MethodText(Method::kGPipe) &&
+         method != MethodText(Method::kOneFOneB) && method != MethodText(Method::kNaive);
+}
+
 StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const PlanQuestion& question,
                                     double device_bytes) {
   PlanRequest request;
@@ -106,7 +116,7 @@ StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const PlanQuestion&
   request.failed = question.failed;
   request.slow = question.slow;
   request.options = {.decoupled = config.schedule.decoupled,
-                     .staggered = config.schedule.staggered};
+                     .staggered = HasStaggeredSteps(config)};
   RC_ASSIGN_OR_RETURN(request.method, ParseMethod(config.schedule.method));
   if (!question.failed.empty() || !question.slow.empty()) {
     if (NeedsEveryWorker(request.method)) request.method = Method::kAdaptive;

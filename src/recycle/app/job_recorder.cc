@@ -456,6 +456,16 @@ void JobRecorder::OnCosts(const AnnounceCosts& costs) {
   Write(event);
 }
 
+void JobRecorder::OnRoleChange(const AnnounceRoleChange& change) {
+  Json event = MakeEvent(clock_.UnixSeconds(), "role_change");
+  event["from"] = ToString(change.from);
+  event["to"] = ToString(change.to);
+  event["gain_ms"] = ToMilliseconds(change.gain);
+  event["cost_ms"] = ToMilliseconds(change.cost);
+  event["reason"] = change.reason;
+  Write(event);
+}
+
 void JobRecorder::OnParked(const AnnounceParked& parked) {
   if (!parked_.insert(ToString(parked.worker)).second) return;
   Json event = MakeEvent(clock_.UnixSeconds(), "worker_parked");

@@ -62,6 +62,7 @@ class JobRecorder {
   void OnLinkRestored(const AnnounceLinkRestored& restored);
   // rejoin_started, rejoined or rejoin_abandoned.
   void OnRejoin(const AnnounceRejoin& news);
+  void OnRoleChange(const AnnounceRoleChange& change);
   void OnParked(const AnnounceParked& parked);
   // `count` calls were refused since the last time, `last` among them: calls_refused.
   void OnRefused(std::int64_t count, const std::string& last);

@@ -55,6 +55,10 @@ GenerationRecord ReadRecord(const Json& json, TimePoint now) {
                                .backward_input = costs.at(1).get<Ticks>(),
                                .backward_weight = costs.at(2).get<Ticks>()});
   }
+  const Json moving = json.value("moving", Json::object());
+  for (const auto& [from, to] : moving.items()) {
+    record.moving[ReadWorker(from)] = ReadWorker(to);
+  }
   record.reason = json.at("reason");
   return record;
 }
@@ -90,6 +94,7 @@ std::string ToJson(const GenerationRecord& record, TimePoint now) {
   for (const MeasuredCosts& costs : record.measured) {
     json["measured"].push_back({costs.forward, costs.backward_input, costs.backward_weight});
   }
+  for (const auto& [from, to] : record.moving) json["moving"][ToString(from)] = ToString(to);
   json["reason"] = record.reason;
   return json.dump();
 }

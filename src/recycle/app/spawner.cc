@@ -1,5 +1,6 @@
 #include "recycle/app/spawner.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -27,7 +28,7 @@ constexpr std::string_view kRestart = "restart ";
 
 class Spawner {
  public:
-  Spawner(const SpawnerOptions& options, const std::function<int(WorkerId)>& executor)
+  Spawner(const SpawnerOptions& options, const std::function<PlaceEnd(WorkerId)>& executor)
       : options_(options), executor_(executor) {}
 
   int Run();
@@ -36,11 +37,16 @@ class Spawner {
   void Command(const std::string& line);
   void Start(WorkerId worker);
   void Restart(WorkerId worker);
+  // The forked child: lives at `worker`, and at every place that it takes after it.
+  [[noreturn]] void LiveAt(WorkerId worker);
+  void NoteMoves();
   void Reap();
 
   const SpawnerOptions options_;
-  const std::function<int(WorkerId)>& executor_;
-  int child_signals_ = -1;  // signalfd of SIGCHLD
+  const std::function<PlaceEnd(WorkerId)>& executor_;
+  int child_signals_ = -1;   // signalfd of SIGCHLD
+  int moves_[2] = {-1, -1};  // a pipe: children say "PID 2:1" when they take another place
+  LineSplitter moved_;
   std::map<pid_t, WorkerId> running_;
   std::set<WorkerId> restarting_;  // to be started when the process that has the place is gone
 };
@@ -52,11 +58,15 @@ int Spawner::Run() {
   sigprocmask(SIG_BLOCK, &child_ended, nullptr);
   child_signals_ = signalfd(-1, &child_ended, SFD_CLOEXEC | SFD_NONBLOCK);
   RC_CHECK(child_signals_ >= 0) << "signalfd: errno " << errno;
+  RC_CHECK(pipe2(moves_, O_CLOEXEC) == 0) << "a pipe for the executors: errno " << errno;
   LineSplitter lines;
   for (bool open = true; open;) {
-    pollfd ready[] = {{options_.command_fd, POLLIN, 0}, {child_signals_, POLLIN, 0}};
-    if (poll(ready, 2, -1) < 0) continue;
-    if (ready[1].revents != 0) Reap();
+    pollfd ready[] = {
+        {options_.command_fd, POLLIN, 0}, {moves_[0], POLLIN, 0}, {child_signals_, POLLIN, 0}};
+    if (poll(ready, 3, -1) < 0) continue;
+    // First: a child that has moved may have died at its new place.
+    if (ready[1].revents != 0) NoteMoves();
+    if (ready[2].revents != 0) Reap();
     if (ready[0].revents == 0) continue;
     char buffer[4096];
     const ssize_t count = read(options_.command_fd, buffer, sizeof(buffer));
@@ -105,11 +115,39 @@ void Spawner::Start(WorkerId worker) {
     close(options_.command_fd);
     close(options_.report_fd);
     close(child_signals_);
-    _exit(executor_(worker));  // no destructors of libtorch's statics: they take long
+    close(moves_[0]);
+    LiveAt(worker);
   }
   RC_CHECK(pid > 0) << "fork for executor " << worker << ": errno " << errno;
   running_.emplace(pid, worker);
   WriteAll(options_.report_fd, ToString(SpawnerReport{worker, pid, std::nullopt}));
+}
+
+void Spawner::LiveAt(WorkerId worker) {
+  for (;;) {
+    const PlaceEnd end = executor_(worker);
+    if (!end.next) _exit(end.exit_code);  // no destructors of libtorch's statics: they take long
+    worker = *end.next;
+    WriteAll(moves_[1], fmt::format("{} {}\n", getpid(), ToString(worker)));
+  }
+}
+
+void Spawner::NoteMoves() {
+  char buffer[4096];
+  const ssize_t count = read(moves_[0], buffer, sizeof(buffer));
+  if (count <= 0) return;
+  moved_.Feed({buffer, static_cast<std::size_t>(count)}, [this](const std::string& line) {
+    std::istringstream words(line);
+    pid_t pid = 0;
+    std::string place;
+    words >> pid >> place;
+    const StatusOr<WorkerId> worker = ParseWorkerId(place);
+    RC_CHECK(worker.ok()) << "an executor said '" << line << "'";
+    const auto found = running_.find(pid);
+    if (found == running_.end()) return;  // it has died since
+    found->second = *worker;
+    WriteAll(options_.report_fd, ToString(SpawnerReport{*worker, pid, std::nullopt}));
+  });
 }
 
 void Spawner::Reap() {
@@ -129,7 +167,7 @@ void Spawner::Reap() {
 
 }  // namespace
 
-int RunSpawner(const SpawnerOptions& options, const std::function<int(WorkerId)>& executor) {
+int RunSpawner(const SpawnerOptions& options, const std::function<PlaceEnd(WorkerId)>& executor) {
   std::signal(SIGPIPE, SIG_IGN);
   return Spawner(options, executor).Run();
 }

@@ -8,7 +8,8 @@
 // It talks to its agent in lines: "start 1:0" comes in (nothing if it runs), or "restart 1:0" (its
 // process, if there is one, is killed first); "started 1:0 PID" and, after waitpid,
 // "exited 1:0 PID STATUS" go out. When the agent ends, the kernel ends the spawner and so its
-// executors.
+// executors. A process that takes another place tells the spawner, which reports it as started
+// there: from then on it is that place's.
 //
 //   SpawnerOptions options{.command_fd = 3, .report_fd = 4};
 //   return RunSpawner(options, [](WorkerId worker) { return RunOneExecutor(worker); });
@@ -32,9 +33,15 @@ struct SpawnerOptions {
   int report_fd = -1;   // lines to the agent
 };
 
+// How an executor's life at a place ended.
+struct PlaceEnd {
+  int exit_code = 0;             // of its process,
+  std::optional<WorkerId> next;  // unless it takes this place
+};
+
 // Serves the agent until its command stream ends, then kills the executors that are left and
-// returns exit code 0. `executor` runs in the forked child; its result is the child's exit code.
-int RunSpawner(const SpawnerOptions& options, const std::function<int(WorkerId)>& executor);
+// returns exit code 0. `executor` runs in the forked child, once for every place that it takes.
+int RunSpawner(const SpawnerOptions& options, const std::function<PlaceEnd(WorkerId)>& executor);
 
 // What a spawner reports.
 struct SpawnerReport {

@@ -15,9 +15,10 @@ namespace {
 
 constexpr WorkerId kFirst{PipelineId(0), StageId(0)};
 constexpr WorkerId kSecond{PipelineId(2), StageId(1)};
+constexpr WorkerId kMover{PipelineId(1), StageId(1)};
 
 // A spawner in a process of its own. Its executors wait for a signal, except worker 0:0, which
-// leaves with 75 at once.
+// leaves with 75 at once, and worker 1:1, which becomes worker 2:1.
 class RunningSpawner {
  public:
   RunningSpawner() {
@@ -30,11 +31,12 @@ class RunningSpawner {
       close(commands_[1]);
       close(reports_[0]);
       _exit(RunSpawner({.command_fd = commands_[0], .report_fd = reports_[1]},
-                       [this](WorkerId worker) {
-                         if (worker == kFirst) return 75;
+                       [this](WorkerId worker) -> PlaceEnd {
+                         if (worker == kFirst) return {.exit_code = 75, .next = {}};
+                         if (worker == kMover) return {.next = kSecond};
                          WriteAll(running_[1], "r");
                          pause();
-                         return 0;
+                         return {};
                        }));
     }
     close(commands_[0]);
@@ -128,6 +130,22 @@ TEST(Spawner, ARestartEndsTheOldProcessAndAStartLeavesItAlone) {
   const SpawnerReport started = spawner.Next();
   EXPECT_EQ(started.worker, kSecond);
   EXPECT_NE(started.pid, old);
+  spawner.CloseCommands();
+  EXPECT_EQ(WaitFor(spawner.pid()), 0);
+}
+
+TEST(Spawner, AProcessThatTakesAnotherPlaceIsThatPlacesFromThenOn) {
+  RunningSpawner spawner;
+  const pid_t mover = spawner.StartAndAwait(kMover);
+  const SpawnerReport moved = spawner.Next();
+  EXPECT_EQ(moved.worker, kSecond);
+  EXPECT_EQ(moved.pid, mover);
+  EXPECT_FALSE(moved.wait_status.has_value());
+  spawner.Start(kSecond);  // it runs
+  kill(mover, SIGKILL);
+  const SpawnerReport ended = spawner.Next();
+  EXPECT_EQ(ended.worker, kSecond);
+  EXPECT_EQ(ended.pid, mover);
   spawner.CloseCommands();
   EXPECT_EQ(WaitFor(spawner.pid()), 0);
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "recycle/app/job_conversion.h"
 #include "recycle/app/numbers.h"
 
 namespace recycle {
@@ -203,6 +204,10 @@ std::optional<std::string> TrainingProgress::ReturnLine(const Json& event) {
     return fmt::format("worker {} does not come back: {}", worker,
                        event.at("reason").get<std::string>());
   }
+  if (name == "role_change") {
+    return fmt::format("worker {} becomes worker {}: {}", event.at("from").get<std::string>(),
+                       event.at("to").get<std::string>(), event.at("reason").get<std::string>());
+  }
   if (name == "worker_parked") {
     return fmt::format("worker {} has died {} times: it is parked and not started any more", worker,
                        event.at("deaths").get<int>());
@@ -293,7 +298,7 @@ std::string TrainingProgress::PlanCommand() const {
   // There is no plan for a stage without workers.
   const bool can_plan = static_cast<int>(live_stages.size()) == config_.parallel.pipeline;
   if (!dead_.empty() && can_plan) command += fmt::format(" --failed {}", Join(dead_, ","));
-  if (!config_.schedule.staggered) command += " --no-stagger";  // as it trained
+  if (!HasStaggeredSteps(config_)) command += " --no-stagger";  // as it trained
   return command + " --html plan.html";
 }
 

@@ -30,6 +30,11 @@ Coordinator::Coordinator(const CoordinatorOptions& options, MakePlanFunction mak
       stragglers_(options_.slow_factor, &roster_),
       standstill_(options_.failure_timeout),
       restoration_(options_.restore_from),
+      role_changes_({.hosts = options_.hosts,
+                     .respawns = options_.respawns,
+                     .failure_timeout = options_.failure_timeout,
+                     .copy_bytes_per_second = options_.copy_bytes_per_second},
+                    &roster_),
       generation_(options_.last_generation) {
   const Status valid = options_.Validate();
   RC_CHECK(valid.ok()) << valid;
@@ -155,6 +160,8 @@ void Coordinator::HearFromLost(WorkerId worker, const ExecutorMessage& message) 
     }
   } else if (place.fenced && !place.left) {
     Send(worker, Fence{"it counts as lost: " + place.how_lost});
+  } else if (place.fenced && hello != nullptr) {  // what it was told was on its old stream
+    SendLeave(worker);
   }
 }
 
@@ -163,7 +170,7 @@ void Coordinator::HearHelloFromLost(WorkerId worker, const Hello& message) {
   if (message.generation > Generation(0)) {  // a member once, under an earlier coordinator
     place.stream_open = true;
     if (place.left) {
-      Send(worker, Leave{});
+      SendLeave(worker);
     } else if (place.fenced) {
       Send(worker, Fence{"it counts as lost: " + place.how_lost});
     }
@@ -174,6 +181,7 @@ void Coordinator::HearHelloFromLost(WorkerId worker, const Hello& message) {
   place.pid = message.pid;
   place.left = false;
   rejoins_.Add(worker, now_);
+  role_changes_.OnHello(worker);
   snapshots_.NoteAll(worker, message.snapshots, now_);
   effects_.emplace_back(AnnounceJoined{worker, message.pid});
 }
@@ -187,6 +195,7 @@ void Coordinator::Handle(const StreamClosed& event) {
 void Coordinator::Handle(const FromAgent& event) {
   if (const auto* parked = std::get_if<Parked>(&event.message)) {
     effects_.emplace_back(AnnounceParked{parked->worker, parked->deaths});
+    role_changes_.OnParked(parked->worker);
   }
   const auto* exited = std::get_if<ExecutorExited>(&event.message);
   if (exited == nullptr || !roster_.Contains(exited->worker)) return;
@@ -283,6 +292,7 @@ void Coordinator::AbsorbFindings() {
     snapshots_.OnGone(worker);
     stragglers_.Forget(worker);
     costs_.Forget(worker);
+    role_changes_.OnLost(worker);
   }
   for (const Link& link : findings.broken_links) changes_.BreakLink(link);
   AbsorbRejoins();

@@ -12,9 +12,10 @@
 // member has answered Prepare; whatever happens in between leads to the next generation.
 //
 // Resume follows from the ledgers (plan_resume.h): survivors keep what they have. A lost place may
-// come back (rejoins.h), and a worker may leave when it is asked to: generations like any other. A
-// stage that has no worker left goes back to a snapshot in memory (snapshot_sets.h) or else to a
-// checkpoint, and all others with it (restoration.h).
+// come back (rejoins.h), and a worker may leave when it is asked to: generations like any other. It
+// may do both to even out where workers were lost (role_changes.h). A stage that has no worker left
+// goes back to a snapshot in memory (snapshot_sets.h) or else to a checkpoint, and all others with
+// it (restoration.h).
 //
 // A step that turns out wrong after some stage has made it is corrected in a generation, too: the
 // ledgers carry the verdict, and every stage applies it at Resume before anything else.
@@ -54,6 +55,7 @@
 #include "recycle/coordinator/regroup.h"
 #include "recycle/coordinator/rejoins.h"
 #include "recycle/coordinator/restoration.h"
+#include "recycle/coordinator/role_changes.h"
 #include "recycle/coordinator/roster.h"
 #include "recycle/coordinator/snapshot_sets.h"
 #include "recycle/coordinator/standstill.h"
@@ -160,6 +162,10 @@ class Coordinator {
   void EndStandstill();
   // Copies go on beside the training; who has caught up becomes a member.
   void TakeBackJoiners();
+  // Asks a worker to leave its place for a vacant one, if that pays. After every iteration.
+  void ConsiderRoleChange();
+  // To a worker that has left its place.
+  void SendLeave(WorkerId worker);
   void BeginGeneration();
   void SendPrepare();
   void SendResume();
@@ -206,6 +212,7 @@ class Coordinator {
   Standstill standstill_;
   CostReview costs_{&roster_};
   Restoration restoration_;
+  RoleChanges role_changes_;
 
   Phase phase_ = Phase::kJoining;
   bool succeeds_ = false;                  // another coordinator led before

@@ -98,6 +98,7 @@ void Coordinator::Receive(WorkerId from, const IterationDone& message) {
     const IterationDone& last = std::get<AnnounceIteration>(effects_.back()).done;
     if (last.skipped_in_a_row > 0) JudgeSkippedStep(last.iteration, last.skipped_in_a_row);
   }
+  ConsiderRoleChange();
 }
 
 // Nothing has been learnt from any of them: more of the same will not help.
@@ -151,10 +152,18 @@ void Coordinator::Receive(WorkerId from, const StateHash& message) {
 void Coordinator::Receive(WorkerId from, const Departing& message) {
   Place& place = roster_.At(from);
   place.version = std::max(place.version, message.version);
+  const std::optional<AnnounceRoleChange> change = role_changes_.OnDeparting(from, message.next);
   if (roster_.IsLastOfStage(from)) {  // its peers have died meanwhile
-    changes_.Stay(from);
+    changes_.Stay(from, "it is the last of its stage");
+  } else if (change) {
+    detection_.OnDeparting(
+        from, fmt::format("it becomes worker {}: {}", ToString(change->to), change->reason), now_);
+    effects_.emplace_back(*change);
+  } else if (message.next) {
+    changes_.Stay(from,
+                  fmt::format("becoming worker {} does not pay any more", ToString(*message.next)));
   } else {
-    detection_.OnDeparting(from, now_);
+    detection_.OnDeparting(from, "it was asked to", now_);
   }
 }
 
@@ -229,6 +238,8 @@ void Coordinator::TakeOver(Inheritance inheritance) {
   }
   changes_.TakeOver(record, std::move(lost), std::move(unplanned));
   inherited_returns_ = std::move(record.returning);
+  for (const auto& [from, to] : record.moving) roster_.At(from).left = true;
+  role_changes_.TakeOver(record.moving);
 }
 
 bool Coordinator::IsStillMember(WorkerId worker, const Hello& message) {

@@ -24,6 +24,8 @@ struct CoordinatorOptions {
   bool checkpoints = false;                          // there may be some to go back to
   bool snapshots = false;                            // workers make some
   int hosts = 1;                                     // pipelines are dealt to them in turn
+  bool respawns = false;                             // agents start dead workers anew
+  std::optional<double> copy_bytes_per_second;       // limit for copies of state; absent: none
   std::optional<std::int32_t> restore_from;  // the job resumes from the checkpoint of this version
   std::int64_t last_generation = 0;          // of an earlier start of the job
   std::optional<double> slow_factor;         // times its peers' time: too slow; absent: never

@@ -30,6 +30,7 @@ void Coordinator::BeginGeneration() {
   GenerationRecord record = changes_.TakeRecord(generation_, roster_, rejoins_.Admitted(),
                                                 restoration_.version(), restoration_.from_memory());
   record.measured = costs_.measured();
+  record.moving = role_changes_.moving();
   reason_ = record.reason;
   effects_.emplace_back(StoreRecord{std::move(record)});
 }
@@ -44,7 +45,7 @@ void Coordinator::SendPrepare() {
     if (to_repair_.erase(worker) > 0) effects_.emplace_back(StartWorker{worker});
     if (!place.stream_open || rejoins_.IsJoiner(worker)) continue;
     if (place.left) {
-      Send(worker, Leave{});
+      SendLeave(worker);
     } else {
       Send(worker, Fence{"it counts as lost: " + place.how_lost});
     }
@@ -76,6 +77,12 @@ void Coordinator::EndStandstill() {
       "swallows messages?): all links are made anew",
       ToMilliseconds(*since) / 1000)});
   changes_.EndStandstill(AllLinks(roster_.Live()), *since);
+}
+
+void Coordinator::SendLeave(WorkerId worker) {
+  const std::optional<WorkerId> next = role_changes_.NextPlaceOf(worker);
+  if (next) roster_.At(worker).pid = 0;  // its process is another place's
+  Send(worker, Leave{next});
 }
 
 // Called with the first ledger, while the others still finish their running action.
@@ -198,12 +205,29 @@ void Coordinator::AnnounceEverybodyResumed() {
       .lost_shares = std::exchange(unresumed_shares_, {}),
       .rerouted_to = std::move(receivers),
       .regenerated_actions = regenerated_actions_});
+  role_changes_.OnResumed(now_, now_ - decided_, completion_.iterations_done());
   for (AnnounceRejoin& news : changes_.TakeRejoins()) {
     effects_.emplace_back(std::move(news));
   }
   for (const Link& link : changes_.TakeLinks()) {
     effects_.emplace_back(AnnounceLinkRestored{link.first, link.second});
   }
+}
+
+// Not while somebody comes back, to that place it may be, nor once the end is near.
+void Coordinator::ConsiderRoleChange() {
+  const bool is_calm = phase_ == Phase::kTraining && !stop_wanted_ && !changes_.pending() &&
+                       rejoins_.Joiners().empty() && rejoins_.Admitted().empty() &&
+                       !completion_.AnyFinishedAt(options_.iterations);
+  if (!is_calm) return;
+  const auto plan = [this](const std::vector<WorkerId>& failed) {
+    PlanQuestion question = plan_question_;
+    question.failed = failed;
+    return question == plan_question_ ? StatusOr<Plan>(*plan_) : make_plan_(question);
+  };
+  const std::optional<AnnounceRoleChange> change =
+      role_changes_.Begin(plan, completion_.iterations_done(), options_.iterations, now_);
+  if (change) Send(change->from, Drain{change->to});
 }
 
 }  // namespace recycle

@@ -80,7 +80,9 @@ std::string Text(const Resume& m) {
 std::string Text(const Ask& m) { return fmt::format("ask {}", m.nonce); }
 std::string Text(const Fence& m) { return "fence (" + m.reason + ")"; }
 std::string Text(const StopRequest& /*m*/) { return "stop request"; }
-std::string Text(const Leave& /*m*/) { return "leave"; }
+std::string Text(const Leave& m) {
+  return m.next ? "become " + ToString(*m.next) : std::string("leave");
+}
 std::string Text(const Transfer& m) {
   std::string text =
       fmt::format("copy {} from {} to {}", m.transfer, ToString(m.donor), ToString(m.joiner));
@@ -91,7 +93,9 @@ std::string Text(const Transfer& m) {
   return m.donor_end.empty() ? text + ": open" : text + ": begin";
 }
 std::string Text(const EndTransfer& m) { return fmt::format("copy {} ends", m.transfer); }
-std::string Text(const Drain& /*m*/) { return "drain"; }
+std::string Text(const Drain& m) {
+  return m.next ? "drain for " + ToString(*m.next) : std::string("drain");
+}
 std::string Text(const Recorded& m) { return fmt::format("recorded {}", m.iteration); }
 
 std::string Text(const SnapshotCounts& m) { return fmt::format("snapshot {} counts", m.version); }
@@ -162,6 +166,10 @@ std::string Text(const AnnounceRejoin& e) {
       return fmt::format("{} does not come back: {}", ToString(e.worker), e.reason);
   }
   return "";
+}
+std::string Text(const AnnounceRoleChange& e) {
+  return fmt::format("{} becomes {}: gain {:.0f} ms, cost {:.0f} ms", ToString(e.from),
+                     ToString(e.to), ToMilliseconds(e.gain), ToMilliseconds(e.cost));
 }
 std::string Text(const AnnounceParked& e) {
   return fmt::format("{} is parked after {} deaths", ToString(e.worker), e.deaths);
@@ -343,6 +351,11 @@ class Script {
       hello.arithmetic = Word();
       return From(worker, hello);
     }
+    if (command == "becomes") {  // its process says hello for another place
+      const WorkerId place = Worker();
+      frozen_.erase(place);
+      return From(place, Hello{place, 300 + ++returns_[worker], Generation(0), 0});
+    }
     if (command == "hello-again") {
       frozen_.erase(worker);
       return From(worker, Hello{worker, 200 + ++returns_[worker], Generation(0), 0});
@@ -357,7 +370,11 @@ class Script {
     if (command == "state") {
       return From(worker, StateHash{number, static_cast<std::uint64_t>(Number())});
     }
-    if (command == "departing") return From(worker, Departing{number});
+    if (command == "departing") {
+      const StatusOr<WorkerId> next = ParseWorkerId(Word());
+      return From(worker,
+                  Departing{number, next.ok() ? std::optional(*next) : std::optional<WorkerId>()});
+    }
     if (command == "held") return From(worker, SnapshotHeld{StageId(number), Number(), 1000});
     RC_CHECK(false) << "script: no command " << command;
   }

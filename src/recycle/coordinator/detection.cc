@@ -206,9 +206,9 @@ void Detection::OnLastWords(WorkerId worker, const LastWords& words, TimePoint n
        FirstSignal(worker, now));
 }
 
-void Detection::OnDeparting(WorkerId worker, TimePoint now) {
+void Detection::OnDeparting(WorkerId worker, const std::string& why, TimePoint now) {
   roster_.At(worker).left = true;
-  Lose(worker, LossCause::kNotice, ToString(worker), "it was asked to", now);
+  Lose(worker, LossCause::kNotice, ToString(worker), why, now);
 }
 
 void Detection::OnAbsent(WorkerId worker, TimePoint since, TimePoint now) {

@@ -69,8 +69,8 @@ class Detection {
   void OnExited(const ExecutorExited& exited, std::int32_t agent, TimePoint now);
   void OnAgentLost(WorkerId worker, std::int32_t agent, TimePoint now);
   void OnLastWords(WorkerId worker, const LastWords& words, TimePoint now);
-  // It has drained, as asked.
-  void OnDeparting(WorkerId worker, TimePoint now);
+  // It has drained, as asked. `why`: for people.
+  void OnDeparting(WorkerId worker, const std::string& why, TimePoint now);
   // It was a member when this coordinator began, at `since`, and has not said hello to it.
   void OnAbsent(WorkerId worker, TimePoint since, TimePoint now);
   // Another process has come for its place.

@@ -107,6 +107,8 @@ struct GenerationRecord {
   bool from_memory = false;             // from the snapshot, else from the checkpoint
   // What F, I and W take, one per stage, where plans are made with other costs than at the start.
   std::vector<MeasuredCosts> measured = {};
+  // Workers that have left their places for others, and have not said hello there.
+  std::map<WorkerId, WorkerId> moving = {};
   std::string reason;  // a sentence
 };
 struct StoreRecord {
@@ -168,6 +170,14 @@ struct AnnounceRejoin {
 struct AnnounceParked {
   WorkerId worker;
   std::int32_t deaths = 0;
+};
+// A live worker leaves its place for a vacant one of another stage.
+struct AnnounceRoleChange {
+  WorkerId from;
+  WorkerId to;
+  Duration gain{};  // time, as expected, as the next
+  Duration cost{};
+  std::string reason;  // the arithmetic
 };
 // Something that people should know, a wish that is not granted for one.
 struct AnnounceWarning {
@@ -247,12 +257,12 @@ struct EndJob {
   std::int32_t iterations = 0;
 };
 
-using Effect =
-    std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
-                 AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin, AnnounceParked,
-                 AnnounceWarning, AnnounceShard, ChooseCheckpoint, StartWorker, AnnounceRestored,
-                 AnnounceSnapshot, AnnounceRollback, AnnounceRedo, AnnounceSkippedStep,
-                 AnnounceStraggler, AnnounceCosts, EndJob>;
+using Effect = std::variant<SendTo, StoreRecord, AnnounceResumed, AnnounceIteration, AnnounceJoined,
+                            AnnouncePlan, AnnounceLinkRestored, AnnounceFault, AnnounceRejoin,
+                            AnnounceRoleChange, AnnounceParked, AnnounceWarning, AnnounceShard,
+                            ChooseCheckpoint, StartWorker, AnnounceRestored, AnnounceSnapshot,
+                            AnnounceRollback, AnnounceRedo, AnnounceSkippedStep, AnnounceStraggler,
+                            AnnounceCosts, EndJob>;
 
 }  // namespace recycle
 

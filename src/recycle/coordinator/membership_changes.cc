@@ -48,8 +48,8 @@ void MembershipChanges::Withdraw(WorkerId worker) {
   pending_ = true;
 }
 
-void MembershipChanges::Stay(WorkerId worker) {
-  unrecorded_stays_.insert(worker);
+void MembershipChanges::Stay(WorkerId worker, const std::string& why) {
+  unrecorded_stays_[worker] = why;
   pending_ = true;
 }
 
@@ -145,8 +145,8 @@ std::string MembershipChanges::Reason(const Roster& roster, std::optional<std::i
   for (const WorkerId worker : unrecorded_rejoins_) {
     add(fmt::format("worker {} is back", ToString(worker)));
   }
-  for (const WorkerId worker : unrecorded_stays_) {
-    add(fmt::format("worker {} stays: it is the last of its stage", ToString(worker)));
+  for (const auto& [worker, why] : unrecorded_stays_) {
+    add(fmt::format("worker {} stays: {}", ToString(worker), why));
   }
   for (const WorkerId worker : unrecorded_reconnects_) {
     add(fmt::format("the control stream of worker {} was made anew", ToString(worker)));

@@ -30,10 +30,11 @@ class MembershipChanges {
   void BreakLink(const Link& link);  // both ends live
   // Nobody has got on for `since`: `links`, all there are, are made anew.
   void EndStandstill(const std::vector<Link>& links, Duration since);
-  void Admit(WorkerId worker);      // it is back
-  void Withdraw(WorkerId worker);   // it was admitted, and is no member any more
-  void Stay(WorkerId worker);       // asked to leave, and then needed after all
-  void Reconnect(WorkerId worker);  // its control stream was made anew
+  void Admit(WorkerId worker);     // it is back
+  void Withdraw(WorkerId worker);  // it was admitted, and is no member any more
+  // Asked to leave, and then not let go. `why`: for people.
+  void Stay(WorkerId worker, const std::string& why);
+  void Reconnect(WorkerId worker);                              // its control stream was made anew
   void Rebalance(WorkerId worker, double score, bool is_slow);  // of its peers' pace
   void Replan(double deviation);       // costs were that far off: everybody gets another plan
   void Amend(const Verdict& verdict);  // a step that stages have made is another
@@ -79,7 +80,7 @@ class MembershipChanges {
   std::vector<Link> unrecorded_links_;
   std::optional<Duration> unrecorded_standstill_;
   std::vector<WorkerId> unrecorded_rejoins_;
-  std::set<WorkerId> unrecorded_stays_;
+  std::map<WorkerId, std::string> unrecorded_stays_;  // and why
   std::set<WorkerId> unrecorded_reconnects_;
   std::vector<std::string> unrecorded_plans_;  // why there are others: reasons
   std::optional<Verdict> unrecorded_amend_;

@@ -53,6 +53,12 @@ inline MakePlanFunction PlanMaker(const Parallelism& parallel, int micro_batches
                          [](const Action& a, const Action& b) { return a.kind < b.kind; });
       }
     }
+    // The busiest worker's micro-batches.
+    std::size_t most = 0;
+    for (const WorkerSchedule& schedule : plan.workers) {
+      most = std::max(most, schedule.actions.size() / 2);
+    }
+    plan.period = static_cast<Ticks>(most) * kTicksPerUnit;
     AddStepActions(plan);
     return plan;
   };

@@ -34,9 +34,9 @@ void ControlMailbox::PostStopRequest() {
   stop_requested_ = true;
 }
 
-void ControlMailbox::PostDrainRequest() {
+void ControlMailbox::Post(const Drain& drain) {
   const std::lock_guard lock(mutex_);
-  drain_requested_ = true;
+  drain_ = drain;
 }
 
 void ControlMailbox::PostState(Status arrived) {
@@ -99,9 +99,9 @@ bool ControlMailbox::stop_requested() const {
   return stop_requested_;
 }
 
-bool ControlMailbox::TakeDrainRequest() {
+std::optional<Drain> ControlMailbox::TakeDrain() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(drain_requested_, false);
+  return std::exchange(drain_, std::nullopt);
 }
 
 void ControlMailbox::Pause(Duration duration) const {

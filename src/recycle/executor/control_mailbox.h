@@ -45,7 +45,7 @@ class ControlMailbox {
   // Of another generation than the newest Prepare's: ignored.
   void Post(Resume resume);
   void PostStopRequest();
-  void PostDrainRequest();
+  void Post(const Drain& drain);  // the newest counts
   // The job is over for this worker: `why` is kCancelled (Leave) or kUnavailable (the control link
   // is gone). The first one counts.
   void PostEnd(Status why);
@@ -67,8 +67,8 @@ class ControlMailbox {
   // Does the training thread have to stop what it does?
   bool interrupted() const;
   bool stop_requested() const;
-  // Has this worker been asked to leave? True once for each request.
-  bool TakeDrainRequest();
+  // Has this worker been asked to leave? Returned once for each request.
+  std::optional<Drain> TakeDrain();
   // Lets `duration` pass, or less if interrupted.
   void Pause(Duration duration) const;
 
@@ -83,7 +83,7 @@ class ControlMailbox {
   Generation newest_;               // of the Prepares posted
   std::optional<Status> state_;
   bool stop_requested_ = false;
-  bool drain_requested_ = false;
+  std::optional<Drain> drain_;  // not yet taken
   Status end_;
 };
 

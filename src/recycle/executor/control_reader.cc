@@ -19,13 +19,15 @@ Overloaded(Functions...) -> Overloaded<Functions...>;
 ControlReader::ControlReader(ControlLink& control, ControlMailbox& mailbox,
                              StateTransfers& transfers, SnapshotKeeper& snapshots,
                              std::function<void(const Prepare&)> on_prepare,
-                             std::function<void(const std::string& reason)> on_fence)
+                             std::function<void(const std::string& reason)> on_fence,
+                             std::function<void(const Leave&)> on_leave)
     : control_(control),
       mailbox_(mailbox),
       transfers_(transfers),
       snapshots_(snapshots),
       on_prepare_(std::move(on_prepare)),
       on_fence_(std::move(on_fence)),
+      on_leave_(std::move(on_leave)),
       thread_([this] { Loop(); }) {}
 
 void ControlReader::Loop() {
@@ -51,7 +53,7 @@ void ControlReader::Handle(CoordinatorMessage message) {
           [this](const Ask& ask) { control_.Send(StillHere{.nonce = ask.nonce}); },
           [this](const Fence& fence) { on_fence_(fence.reason); },
           [this](const StopRequest&) { mailbox_.PostStopRequest(); },
-          [this](const Drain&) { mailbox_.PostDrainRequest(); },
+          [this](const Drain& drain) { mailbox_.Post(drain); },
           [](const Recorded&) {},  // whoever keeps messages for the next coordinator has seen it
           [this](const Transfer& transfer) {
             if (transfer.snapshot) return snapshots_.Handle(transfer);
@@ -62,7 +64,10 @@ void ControlReader::Handle(CoordinatorMessage message) {
             snapshots_.Handle(end);
           },
           [this](const SnapshotCounts& counts) { snapshots_.Handle(counts); },
-          [this](const Leave&) { mailbox_.PostEnd(absl::CancelledError("the job is over")); },
+          [this](const Leave& leave) {
+            on_leave_(leave);
+            mailbox_.PostEnd(absl::CancelledError("told to leave"));
+          },
       },
       message);
 }

@@ -18,11 +18,13 @@ namespace recycle {
 
 class ControlReader {
  public:
-  // `on_prepare` is called with each Prepare before it goes to the mailbox, `on_fence` with a
-  // fence's reason; it does not return.
+  // `on_prepare` is called with each Prepare before it goes to the mailbox, `on_leave` with a Leave
+  // before the mailbox says that it is the end, `on_fence` with a fence's reason; it does not
+  // return.
   ControlReader(ControlLink& control, ControlMailbox& mailbox, StateTransfers& transfers,
                 SnapshotKeeper& snapshots, std::function<void(const Prepare&)> on_prepare,
-                std::function<void(const std::string& reason)> on_fence);
+                std::function<void(const std::string& reason)> on_fence,
+                std::function<void(const Leave&)> on_leave);
   ~ControlReader() { thread_.join(); }
   ControlReader(const ControlReader&) = delete;
   ControlReader& operator=(const ControlReader&) = delete;
@@ -37,6 +39,7 @@ class ControlReader {
   SnapshotKeeper& snapshots_;
   const std::function<void(const Prepare&)> on_prepare_;
   const std::function<void(const std::string& reason)> on_fence_;
+  const std::function<void(const Leave&)> on_leave_;
   std::thread thread_;
 };
 

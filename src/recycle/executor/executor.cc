@@ -70,7 +70,7 @@ ExitCode ToExitCode(const Status& end) {
 
 }  // namespace
 
-ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const Clock& clock) {
+ExecutorEnd RunExecutor(const ExecutorOptions& options, ControlLink& control, const Clock& clock) {
   TuneAllocator();
   at::set_num_threads(1);
   Position position;
@@ -86,7 +86,7 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
   if (!device.ok()) {
     control.Send(LastWords{.message = std::string(device.status().message())});
     control.Close();
-    return ExitCode::kNo;
+    return {.code = ExitCode::kNo, .next = {}};
   }
   ProfileWriter profile(options.profile_file, clock);
   PeerNetwork network(
@@ -107,9 +107,11 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
   StateTransfers transfers(options.worker, options.copy_bytes_per_second, *device, control, mailbox,
                            injector, position);
   SnapshotKeeper snapshots(options, *device, control, injector);
+  std::optional<WorkerId> next;  // written before the mailbox says that it is the end
   const ControlReader reader(
       control, mailbox, transfers, snapshots,
-      [&network](const Prepare& prepare) { network.Expect(prepare); }, LeaveFenced);
+      [&network](const Prepare& prepare) { network.Expect(prepare); }, LeaveFenced,
+      [&next](const Leave& leave) { next = leave.next; });
   const HeartbeatThread heartbeat(options.heartbeat_interval, position, control, injector);
 
   const Clock& time = pacer ? static_cast<const Clock&>(*pacer) : clock;
@@ -119,7 +121,7 @@ ExitCode RunExecutor(const ExecutorOptions& options, ControlLink& control, const
   LogInfo("leaving with {}: {}", static_cast<int>(code), std::string(end.message()));
   if (code == ExitCode::kNo) control.Send(LastWords{.message = std::string(end.message())});
   control.Close();  // ends the reader
-  return code;
+  return {.code = code, .next = code == ExitCode::kDone ? next : std::nullopt};
 }
 
 }  // namespace recycle

@@ -212,16 +212,16 @@ Status TrainingLoop::RunGeneration(const Resume& resume) {
                                           resume.next_iteration));
   }
   while (!IsOver()) {
-    if (services_.mailbox.TakeDrainRequest()) return Depart();
+    if (const std::optional<Drain> drain = services_.mailbox.TakeDrain()) return Depart(*drain);
     RC_RETURN_IF_ERROR(RunWholeIteration());
   }
   SendFinished();
   return OkStatus();
 }
 
-Status TrainingLoop::Depart() {
+Status TrainingLoop::Depart(const Drain& drain) {
   checkpoints_.Flush();
-  services_.control.Send(Departing{.version = step_.version()});
+  services_.control.Send(Departing{.version = step_.version(), .next = drain.next});
   return absl::AbortedError("asked to leave");
 }
 

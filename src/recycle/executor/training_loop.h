@@ -130,7 +130,7 @@ class TrainingLoop {
   void DropClosed();
   void CompareStateIfDue();
   void SaveIfDue();
-  Status Depart();
+  Status Depart(const Drain& drain);
   void BeginAttempt(int iteration);
 
   // Is the validation pass after `iteration` due?

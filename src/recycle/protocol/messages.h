@@ -252,6 +252,7 @@ struct StateHash {
 // it.
 struct Departing {
   std::int32_t version = 0;
+  std::optional<WorkerId> next = std::nullopt;  // as Drain had it
 };
 
 // A worker's share of the checkpoint of `version` is durable, or could not be written.
@@ -354,8 +355,10 @@ struct Fence {
 // Finish the iteration and stop: the workers agree on which one in the last stage's reduction.
 struct StopRequest {};
 
-// The job is over, or the worker has drained: exit with 0.
-struct Leave {};
+// The job is over, or the worker has drained: exit with 0, or go on as worker `next`.
+struct Leave {
+  std::optional<WorkerId> next = std::nullopt;
+};
 
 // Instead of a running stage's state: what the donor keeps of snapshots of `stage`.
 struct SnapshotOrder {
@@ -382,7 +385,9 @@ struct EndTransfer {
 };
 
 // Finish the iteration, then answer Departing.
-struct Drain {};
+struct Drain {
+  std::optional<WorkerId> next = std::nullopt;  // the place to take afterwards
+};
 
 // The results of iterations up to this one are recorded for good: nobody has to keep them.
 struct Recorded {

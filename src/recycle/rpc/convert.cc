@@ -160,6 +160,7 @@ void Fill(const StateHash& message, v1::ExecutorMessage& proto) {
 
 void Fill(const Departing& message, v1::ExecutorMessage& proto) {
   proto.mutable_departing()->set_version(message.version);
+  if (message.next) *proto.mutable_departing()->mutable_next() = ToProto(*message.next);
 }
 
 void Fill(const ShardWritten& message, v1::ExecutorMessage& proto) {
@@ -225,7 +226,10 @@ void Fill(const StopRequest& /*message*/, v1::CoordinatorMessage& proto) {
   proto.mutable_stop_request();
 }
 
-void Fill(const Leave& /*message*/, v1::CoordinatorMessage& proto) { proto.mutable_leave(); }
+void Fill(const Leave& message, v1::CoordinatorMessage& proto) {
+  v1::Leave& leave = *proto.mutable_leave();
+  if (message.next) *leave.mutable_next() = ToProto(*message.next);
+}
 
 void Fill(const Transfer& message, v1::CoordinatorMessage& proto) {
   v1::Transfer& transfer = *proto.mutable_transfer();
@@ -248,7 +252,10 @@ void Fill(const EndTransfer& message, v1::CoordinatorMessage& proto) {
   proto.mutable_end_transfer()->set_transfer(message.transfer);
 }
 
-void Fill(const Drain& /*message*/, v1::CoordinatorMessage& proto) { proto.mutable_drain(); }
+void Fill(const Drain& message, v1::CoordinatorMessage& proto) {
+  v1::Drain& drain = *proto.mutable_drain();
+  if (message.next) *drain.mutable_next() = ToProto(*message.next);
+}
 
 void Fill(const Recorded& message, v1::CoordinatorMessage& proto) {
   proto.mutable_recorded()->set_iteration(message.iteration);
@@ -434,9 +441,17 @@ StatusOr<ExecutorMessage> Read(const v1::StateHash& proto) {
   return StateHash{.version = proto.version(), .hash = proto.hash()};
 }
 
+// The place that a worker takes after its own.
+StatusOr<std::optional<WorkerId>> ReadNext(bool present, const v1::Worker& proto) {
+  if (!present) return std::optional<WorkerId>();
+  RC_ASSIGN_OR_RETURN(const WorkerId next, ReadWorker("next", present, proto));
+  return std::optional(next);
+}
+
 StatusOr<ExecutorMessage> Read(const v1::Departing& proto) {
   RC_RETURN_IF_ERROR(CheckIteration("version", proto.version()));
-  return Departing{.version = proto.version()};
+  RC_ASSIGN_OR_RETURN(const std::optional<WorkerId> next, ReadNext(proto.has_next(), proto.next()));
+  return Departing{.version = proto.version(), .next = next};
 }
 
 StatusOr<ExecutorMessage> Read(const v1::ShardWritten& proto) {
@@ -520,6 +535,16 @@ StatusOr<CoordinatorMessage> Read(const v1::Transfer& proto) {
     transfer.snapshot->version = proto.snapshot().version();
   }
   return transfer;
+}
+
+StatusOr<CoordinatorMessage> Read(const v1::Leave& proto) {
+  RC_ASSIGN_OR_RETURN(const std::optional<WorkerId> next, ReadNext(proto.has_next(), proto.next()));
+  return Leave{next};
+}
+
+StatusOr<CoordinatorMessage> Read(const v1::Drain& proto) {
+  RC_ASSIGN_OR_RETURN(const std::optional<WorkerId> next, ReadNext(proto.has_next(), proto.next()));
+  return Drain{next};
 }
 
 StatusOr<CoordinatorMessage> Read(const v1::SnapshotCounts& proto) {
@@ -640,13 +665,13 @@ StatusOr<CoordinatorMessage> FromProto(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kStopRequest:
       return StopRequest{};
     case v1::CoordinatorMessage::kLeave:
-      return Leave{};
+      return Read(message.leave());
     case v1::CoordinatorMessage::kTransfer:
       return Read(message.transfer());
     case v1::CoordinatorMessage::kEndTransfer:
       return EndTransfer{message.end_transfer().transfer()};
     case v1::CoordinatorMessage::kDrain:
-      return Drain{};
+      return Read(message.drain());
     case v1::CoordinatorMessage::kRecorded:
       return Read(message.recorded());
     case v1::CoordinatorMessage::kSnapshotCounts:

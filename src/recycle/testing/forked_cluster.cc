@@ -136,7 +136,7 @@ void ForkedCluster::RunChild(WorkerId worker, int socket) {
                         worker.stage.value());
   }
   SocketControlLink control(socket);
-  _exit(static_cast<int>(RunExecutor(executor, control, SystemClock())));
+  _exit(static_cast<int>(RunExecutor(executor, control, SystemClock()).code));
 }
 
 void ForkedCluster::WaitForMessages() {

@@ -83,7 +83,7 @@ inline std::vector<ExecutorMessage> ExecutorMessages() {
       TransferBroken{.transfer = 3, .error = "reset"},
       CaughtUp{.transfer = 3, .version = 12, .bytes = 1 << 20, .microseconds = 4500},
       StateHash{.version = 13, .hash = 0xfedcba9876543210U},
-      Departing{.version = 14},
+      Departing{.version = 14, .next = WorkerAt(1, 1)},
       SampleShard(),
       RestoreFailed{.generation = Generation(3), .version = 15, .error = "damaged \xff"},
       SnapshotHeld{.stage = StageId(2), .version = 16, .bytes = 1LL << 40},
@@ -140,7 +140,7 @@ inline std::vector<CoordinatorMessage> CoordinatorMessages() {
       // Larger than what gRPC takes by default.
       Fence{.reason = std::string(8 << 20, 'x')},
       StopRequest{},
-      Leave{},
+      Leave{.next = WorkerAt(2, 1)},
       Transfer{.transfer = 3,
                .donor = WorkerAt(0, 1),
                .joiner = WorkerAt(1, 1),
@@ -148,7 +148,7 @@ inline std::vector<CoordinatorMessage> CoordinatorMessages() {
                .joiner_end = std::string("\0\xff", 2),
                .snapshot = SnapshotOrder{.stage = StageId(2), .version = 16}},
       EndTransfer{.transfer = 3},
-      Drain{},
+      Drain{.next = WorkerAt(2, 1)},
       Recorded{.iteration = 9},
       SnapshotCounts{.version = 16},
   };

@@ -4,9 +4,9 @@
 // are cut, lose what is on its way and repeat what nobody acknowledged, coordinators that die with
 // all they know but the stored record and the results on disk, or that miss seconds by the clock.
 // Places that died may come back: their agents start them anew, they copy the state of a donor,
-// which may die, or the link break, and are admitted. Checked as it goes: what nobody may ever see;
-// at the end: the job is done with the parameters of a run without failures, or a stage has lost
-// all its workers.
+// which may die, or the link break, and are admitted. Or workers of other stages take them. Checked
+// as it goes: what nobody may ever see; at the end: the job is done with the parameters of a run
+// without failures, or a stage has lost all its workers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,6 +40,8 @@ struct World {
   int clock_jumps = 0;
   bool respawn = false;       // agents start their dead workers anew
   bool harm_returns = false;  // donors and coordinators die while somebody is taken back
+  bool change_roles = false;  // workers take vacant places of other stages
+  bool harm_changes = false;  // anybody dies meanwhile
   int action_ms = 40;         // at most
   BrokenRules rules = {};
 };
@@ -56,6 +58,7 @@ class Simulation {
   }
 
   int num_rejoined() const { return num_rejoined_; }
+  int num_role_changes() const { return num_role_changes_; }
 
   // Plays the job; the first thing that went wrong, or "".
   std::string Run() {
@@ -75,7 +78,7 @@ class Simulation {
     PlanTrouble(world_.coordinator_deaths, [this] { KillCoordinator(); });
     PlanTrouble(world_.partitions, [this] { CutOff(AnyWorker()); });
     PlanTrouble(world_.clock_jumps, [this] { JumpClock(); });
-    while (!end_ && problem_.empty() && now_ < TimePoint(std::chrono::minutes(2))) {
+    while (!end_ && problem_.empty() && now_ < TimePoint(std::chrono::minutes(5))) {
       const auto deadline = coordinator_ ? coordinator_->NextDeadline() : std::nullopt;
       if (deadline && *deadline <= events_.begin()->first) {
         now_ = std::max(now_, *deadline);
@@ -123,6 +126,8 @@ class Simulation {
     std::optional<Copy> copy;
     std::map<std::int64_t, WorkerId> gives;  // as a donor: the joiner, by transfer
     std::optional<int> compare_at;           // version
+    std::optional<Drain> drain;              // is asked to leave
+    bool departed = false;                   // and does nothing more in this generation
   };
 
   void Expect(bool holds, const std::string& what) {
@@ -135,15 +140,21 @@ class Simulation {
     options.micro_batches = world_.job.micro_batches;
     options.iterations = world_.job.iterations;
     options.tied = world_.job.tied && !world_.rules.tied_apart;
+    options.respawns = world_.respawn;
     return options;
   }
   MakePlanFunction Maker() const {
-    return [job = world_.job](const PlanQuestion& question) -> StatusOr<Plan> {
+    return [job = world_.job,
+            change_roles = world_.change_roles](const PlanQuestion& question) -> StatusOr<Plan> {
       std::uint64_t seed = job.seed;
       for (const WorkerId worker : question.failed) {
         seed = HashKeys({seed, static_cast<std::uint64_t>(job.Number(worker))});
       }
-      return RandomWholePlan(job, question.failed, seed);
+      Plan plan = RandomWholePlan(job, question.failed, seed);
+      const std::vector<int> live = LivePerStage(job.parallel(), question.failed);
+      const int fewest = *std::min_element(live.begin(), live.end());
+      if (change_roles) plan.period = kTicksPerUnit / fewest;
+      return plan;
     };
   }
 
@@ -234,6 +245,7 @@ class Simulation {
     if (resume.generation != worker.prepared) return;
     model_.Resume(world_.job.Number(worker.id), resume);
     worker.told_end = false;
+    worker.departed = false;
     if (resume.compare_state) worker.compare_at = resume.next_iteration + 1;
     Say(worker, Resumed{resume.generation});
     CarryMessages();
@@ -247,13 +259,23 @@ class Simulation {
     if (world_.respawn) Reap(worker.id);
   }
   void Hear(Worker& /*worker*/, const StopRequest& /*request*/) {}
-  void Hear(Worker& worker, const Leave& /*leave*/) { worker.alive = false; }
+  void Hear(Worker& worker, const Leave& leave) {
+    if (!leave.next) {
+      worker.alive = false;
+      return;
+    }
+    End(worker);
+    StartAgain(*leave.next);
+  }
   void Hear(Worker& /*worker*/, const Recorded& /*recorded*/) {}  // kept has heard it
-  // Nobody is asked to leave or keeps snapshots here: the transcripts of the coordinator have that.
-  void Hear(Worker& worker, const Drain& /*drain*/) { ExpectNever(worker); }
-  void Hear(Worker& worker, const SnapshotCounts& /*counts*/) { ExpectNever(worker); }
-  void ExpectNever(const Worker& worker) {
-    Expect(false, "a leave or a snapshot for " + ToString(worker.id));
+  void Hear(Worker& worker, const Drain& drain) {
+    Expect(drain.next.has_value(), "nobody leaves for good here: the transcripts have that");
+    worker.drain = drain;
+    WakeAll();
+  }
+  // Nobody keeps snapshots here: the transcripts of the coordinator have that.
+  void Hear(Worker& worker, const SnapshotCounts& /*counts*/) {
+    Expect(false, "a snapshot for " + ToString(worker.id));
   }
 
   void End(Worker& worker) {
@@ -355,7 +377,8 @@ class Simulation {
         Say(worker, Finished{.version = model_.version(number),
                              .parameter_sha256 = {{"w", "same on every stage"}}});
       }
-      if (!model_.CanAct(number)) continue;
+      if (worker.drain && IsBetweenIterations(number)) Depart(worker);
+      if (worker.departed || !model_.CanAct(number)) continue;
       worker.busy = true;
       OnWorker(id, Random(world_.action_ms), [this, number](Worker& w) {
         w.busy = false;
@@ -363,6 +386,22 @@ class Simulation {
         WakeAll();
       });
     }
+  }
+
+  bool IsBetweenIterations(int number) const {
+    if (model_.promised(number) != model_.running(number)) return false;
+    const std::optional<Action> next = model_.NextOwnAction(number);
+    if (!next || next->kind != ActionKind::kForward) return false;
+    const Ledger ledger = model_.MakeLedger(number);
+    return std::none_of(ledger.iterations.begin(), ledger.iterations.end(), [&](const auto& kept) {
+      return kept.iteration == ledger.version && !kept.progress.empty();
+    });
+  }
+  void Depart(Worker& worker) {
+    worker.departed = true;
+    harmed_.insert(worker.id);
+    Say(worker, Departing{.version = model_.version(world_.job.Number(worker.id)),
+                          .next = std::exchange(worker.drain, std::nullopt)->next});
   }
 
   void Act(Worker& worker, int number) {
@@ -537,6 +576,11 @@ class Simulation {
     if (Chance(0.3)) After(Random(300), [this, donor] { Kill(donor); });
     if (Chance(0.3)) After(Random(100), [this] { KillCoordinator(); });
   }
+  void HarmRoleChange() {
+    if (Chance(0.4)) After(Random(200), [this] { KillCoordinator(); });
+    if (Chance(0.3)) After(Random(1000), [this] { Kill(AnyWorker()); });
+    if (Chance(0.3)) After(Random(30000), [this] { Kill(AnyWorker()); });
+  }
   void TakeRecord(const GenerationRecord& record) {
     newest_ = record;
     lost_.clear();
@@ -579,6 +623,8 @@ class Simulation {
       Expect(received_[resume->generation] == members, "Resume before all ledgers");
       Expect(resume->plan->failed.size() == lost_.size(), "a plan for others");
     }
+    const bool is_change = std::holds_alternative<Drain>(send.message);
+    if (is_change && world_.harm_changes) After(Random(30000), [this] { HarmRoleChange(); });
     Worker& worker = workers_.at(send.worker);
     worker.down_until = std::max(worker.down_until, now_ + Random(5));
     OnWorker(send.worker, worker.down_until - now_,
@@ -615,6 +661,10 @@ class Simulation {
   }
   void Carry(const AnnounceRejoin& news) {
     if (news.what == AnnounceRejoin::What::kRejoined) ++num_rejoined_;
+  }
+  void Carry(const AnnounceRoleChange& /*change*/) {
+    ++num_role_changes_;
+    if (world_.harm_changes) HarmRoleChange();
   }
   void Carry(const EndJob& end) {
     Expect(!end_.has_value(), "ended twice");
@@ -673,13 +723,17 @@ class Simulation {
   Generation stored_;
   int announced_ = 0;
   int num_rejoined_ = 0;
+  int num_role_changes_ = 0;
   std::optional<EndJob> end_;
   std::string problem_;
 };
 
-// Returns how many workers came back.
-int RunMany(World world, std::uint64_t first_seed, int seeds) {
+struct Tally {
   int rejoined = 0;
+  int role_changes = 0;
+};
+Tally RunMany(World world, std::uint64_t first_seed, int seeds) {
+  Tally tally;
   for (const bool staggered : {false, true}) {
     world.job.staggered = staggered;
     for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(seeds);
@@ -688,11 +742,12 @@ int RunMany(World world, std::uint64_t first_seed, int seeds) {
       Simulation simulation(world, seed);
       const std::string problem = simulation.Run();
       EXPECT_EQ(problem, "") << "seed " << seed << (staggered ? ", staggered" : ", synchronous");
-      if (!problem.empty()) return rejoined;
-      rejoined += simulation.num_rejoined();
+      if (!problem.empty()) return tally;
+      tally.rejoined += simulation.num_rejoined();
+      tally.role_changes += simulation.num_role_changes();
     }
   }
-  return rejoined;
+  return tally;
 }
 
 ModelJob Job(int data, int pipeline, int micro_batches) {
@@ -740,21 +795,35 @@ TEST(ControlPlane, TiedStagesAreOneUnit) {
 
 TEST(ControlPlane, WorkersComeBack) {
   World world{.job = Job(2, 2, 2), .kills = 3, .respawn = true, .action_ms = 150};
-  EXPECT_GT(RunMany(world, 40000, 600), 600);
+  EXPECT_GT(RunMany(world, 40000, 600).rejoined, 600);
   world.job = Job(3, 2, 2);
   world.kills = 5;
   world.freezes = 1;
-  EXPECT_GT(RunMany(world, 41000, 600), 1200);
+  EXPECT_GT(RunMany(world, 41000, 600).rejoined, 1200);
   world.link_faults = 1;
   world.coordinator_deaths = 2;
   world.partitions = 1;
-  EXPECT_GT(RunMany(world, 42000, 1000), 1500);
+  EXPECT_GT(RunMany(world, 42000, 1000).rejoined, 1500);
 }
 
 TEST(ControlPlane, ReturnsAreHarmedWhereItHurts) {
   World world{.job = Job(4, 2, 2), .kills = 2, .respawn = true, .harm_returns = true};
   world.action_ms = 150;
-  EXPECT_GT(RunMany(world, 43000, 1000), 1000);
+  EXPECT_GT(RunMany(world, 43000, 1000).rejoined, 1000);
+}
+
+// Iterations of half a minute: places are deserted before the job is over.
+TEST(ControlPlane, WorkersTakeVacantPlacesOfOtherStages) {
+  World world{.job = Job(3, 2, 2), .kills = 3, .change_roles = true, .action_ms = 2000};
+  const Tally calm = RunMany(world, 44000, 300);
+  EXPECT_GT(calm.role_changes, 50);
+  EXPECT_GT(calm.rejoined, 30);
+  world.harm_changes = true;
+  EXPECT_GT(RunMany(world, 45000, 600).role_changes, 100);
+  world.job = Job(4, 2, 2);
+  world.link_faults = 1;
+  world.partitions = 1;
+  EXPECT_GT(RunMany(world, 46000, 600).role_changes, 100);
 }
 
 TEST(ControlPlane, EverythingAtOnce) {
