@@ -242,12 +242,14 @@ Keys ScheduleKeys() {
                   "Backward for the input apart from backward for the "
                   "weights, so that the latter can fill bubbles."},
                  RC_FIELD(schedule.decoupled)),
-      BooleanKey({"schedule.staggered", "",
-                  "A stage's next iteration waits for that stage's own step only; the gradient's "
-                  "norm is judged meanwhile, and a step that was wrong is made again from the very "
-                  "bits. Until ten iterations in a row needed neither clipping nor another "
-                  "correction, all stages wait for the norm."},
-                 RC_FIELD(schedule.staggered)),
+      BooleanKey(
+          {"schedule.staggered", "",
+           "A stage's next iteration waits for that stage's own step only; the gradient's "
+           "norm is judged meanwhile, and a step that was wrong is made again from the very "
+           "bits. Until ten iterations in a row needed neither clipping nor another "
+           "correction, all stages wait for the norm. Without effect on the methods gpipe, 1f1b "
+           "and naive."},
+          RC_FIELD(schedule.staggered)),
       MemoryCapKey(),
       FileKey({"schedule.plan", "",
                "A plan to run as it is until a worker dies, or schedule.measure finds a faster one "
@@ -472,8 +474,9 @@ Keys LaunchAndLogKeys() {
                   "Coordinators: one of them leads, the others take over when it is gone."},
                  RC_FIELD(launch.coordinators), {1, 9}),
       ListenKey(),
-      RealKey({"launch.grace_s", "s", "Time to finish the iteration after SIGTERM, SIGINT or SIGHUP."},
-              RC_FIELD(launch.grace_s), {.least = 0, .most = 86'400}),
+      RealKey(
+          {"launch.grace_s", "s", "Time to finish the iteration after SIGTERM, SIGINT or SIGHUP."},
+          RC_FIELD(launch.grace_s), {.least = 0, .most = 86'400}),
       RealKey({"launch.join_timeout_s", "s", "Time for all workers to join at the start."},
               RC_FIELD(launch.join_timeout_s), {.least = 1, .most = 86'400}),
       IntegerKey({"log.every", "iterations", "A line for people so often."}, RC_FIELD(log.every),

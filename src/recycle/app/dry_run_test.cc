@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "recycle/app/job_conversion.h"
 #include "recycle/app/memory_cap.h"
@@ -36,7 +38,7 @@ TEST(JobConversionTest, TheRequestIsTheJob) {
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->parallel, (Parallelism{.data = 3, .pipeline = 2}));
   EXPECT_EQ(request->micro_batches, 4);
-  EXPECT_FALSE(request->options.staggered);
+  EXPECT_TRUE(request->options.staggered);
   for (const StageCosts& stage : request->costs.stages) {
     // memory_cap auto, of more memory than makes plans shorter: 4 PP micro-batches
     EXPECT_EQ(stage.capacity_bytes, 4 * 2 * stage.activation_bytes);
@@ -108,7 +110,9 @@ TEST(JobConversionTest, AFixedMethodGivesWayToAdaptiveOnceAWorkerIsDead) {
   const JobConfig config = Job({"schedule.method=1f1b"});
   EXPECT_EQ(PlanRequestOf(config, {}, 1e9)->method, Method::kOneFOneB);
   const std::vector<WorkerId> failed = {{PipelineId(1), StageId(1)}};
-  EXPECT_EQ(PlanRequestOf(config, {.failed = failed}, 1e9)->method, Method::kAdaptive);
+  const StatusOr<PlanRequest> request = PlanRequestOf(config, {.failed = failed}, 1e9);
+  EXPECT_EQ(request->method, Method::kAdaptive);
+  EXPECT_FALSE(request->options.staggered) << "as it began";
 }
 
 TEST(JobConversionTest, MemoryThatIsTooSmallIsRefused) {
@@ -174,12 +178,13 @@ TEST(DryRunTest, ReportsMemoryOfEveryWorkerAndALegalPlan) {
 }
 
 TEST(DryRunTest, EveryMethodOfTheConfigStartsAJob) {
+  const std::set<std::string> synchronous = {"gpipe", "1f1b", "naive"};
   for (const char* method : {"adaptive", "gpipe", "1f1b", "zb-h1", "zb-h2", "naive"}) {
     const StatusOr<Plan> plan = FirstPlan(Job({std::string("schedule.method=") + method}));
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_TRUE(Validate(*plan).ok()) << method;
     EXPECT_EQ(plan->parallel.virtual_stages, 1);
-    EXPECT_FALSE(plan->options.staggered);
+    EXPECT_NE(plan->options.staggered, synchronous.contains(method)) << method;
   }
 }
 
@@ -211,8 +216,8 @@ TEST_F(PlanFileTest, ThatDoesNotFitTheJobIsRefused) {
   EXPECT_THAT(refused([](Plan& plan) { plan.micro_batches = 5; }), HasSubstr("micro_batches is 5"));
   EXPECT_THAT(refused([](Plan& plan) { plan.parallel.data = 2; }),
               HasSubstr("pipelines are 0 to 1"));
-  EXPECT_THAT(refused([](Plan& plan) { plan.options.staggered = true; }),
-              HasSubstr("set schedule.staggered=true, or make the plan with --no-stagger"));
+  EXPECT_THAT(refused([](Plan& plan) { plan.options.staggered = false; }),
+              HasSubstr("set schedule.staggered=false, or make the plan without --no-stagger"));
   EXPECT_THAT(refused([](Plan& plan) {
                 std::vector<Action>& actions = plan.workers[0].actions;
                 std::reverse(actions.begin(), actions.end());

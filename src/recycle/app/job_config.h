@@ -82,7 +82,7 @@ struct JobConfig {
   struct Schedule {
     std::string method = "adaptive";
     bool decoupled = true;
-    bool staggered = false;
+    bool staggered = true;
     MemoryCap memory_cap{MemoryCap::Kind::kAuto};
     std::string plan;  // an absolute path; empty: none, the planner makes the plan
     bool measure = true;

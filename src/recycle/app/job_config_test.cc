@@ -35,7 +35,7 @@ TEST(JobConfigTest, KeysLeftOutHaveTheirDefaults) {
   EXPECT_EQ(config->optimizer.lr, 3.0e-4);
   EXPECT_EQ(config->optimizer.beta2, 0.95);
   EXPECT_EQ(config->schedule.method, "adaptive");
-  EXPECT_FALSE(config->schedule.staggered);
+  EXPECT_TRUE(config->schedule.staggered);
   EXPECT_EQ(config->schedule.memory_cap.kind, MemoryCap::Kind::kAuto);
   EXPECT_EQ(config->resilience.failure_timeout_ms, 2000);
   EXPECT_EQ(config->checkpoint.every, 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "recycle/app/job_config.h"
+#include "recycle/app/job_conversion.h"
 #include "recycle/app/snapshot_budget.h"
 #include "recycle/base/index.h"
 
@@ -36,7 +37,7 @@ std::map<WorkerId, StandingMemory> StandingMemoryOf(const JobConfig& config,
                       .gradient_bytes = GradientBytes(config, stage.parameter_bytes),
                       .save_bytes = SaveBytes(config, live, worker.stage, stage.state_bytes),
                       .snapshot_bytes = snapshots[worker],
-                      .undo_bytes = config.schedule.staggered ? stage.state_bytes : 0};
+                      .undo_bytes = HasStaggeredSteps(config) ? stage.state_bytes : 0};
   }
   return memory;
 }

@@ -96,7 +96,7 @@ TEST(TrainingProgress, TheEndSaysWhatChangedAndWhereToLook) {
                   "  speed     12,300 tokens/s before the failure, 9,840 after it (80%)",
                   "  look next runs/x/trace.json: open it at ui.perfetto.dev",
                   "            recycle plan --dp 3 --pp 2 --microbatches 4 --failed 1:1 "
-                  "--no-stagger --html plan.html"));
+                  "--html plan.html"));
 }
 
 TEST(TrainingProgress, AStageLostWithoutCheckpointsSaysWhatWouldHelp) {
