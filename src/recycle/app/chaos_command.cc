@@ -125,6 +125,8 @@ class Chaos {
       child.argv.insert(child.argv.end(), {"--set", override_text});
     }
     child.argv.insert(child.argv.end(), {"--set", "log.samples=true"});
+    // Every stage keeps its worker that nothing harms.
+    child.argv.insert(child.argv.end(), {"--set", "resilience.role_changes=false"});
     for (const Fault& fault : faults) {
       child.argv.insert(child.argv.end(), {"--inject", ToString(fault)});
     }

@@ -363,6 +363,11 @@ Keys ResilienceKeys() {
       OptionalNumberKey({"resilience.copy_mb_per_s", "MB/s",
                          "Speed limit of a donor's copy of its state to a worker that comes back."},
                         RC_FIELD(resilience.copy_mb_per_s), "none"),
+      BooleanKey(
+          {"resilience.role_changes", "",
+           "When a stage has lost more workers than others and nobody comes back, a worker of "
+           "another stage takes one of its places, if that gains more than it costs."},
+          RC_FIELD(resilience.role_changes)),
       SnapshotKey(),
       LogBytesKey(),
       IntegerKey({"resilience.compare_every", "iterations",

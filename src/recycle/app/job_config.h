@@ -94,7 +94,8 @@ struct JobConfig {
     std::string store = "embedded";
     std::optional<double> respawn_s;      // absent: never
     std::optional<double> copy_mb_per_s;  // absent: none
-    std::optional<int> snapshot_every;    // absent: auto
+    bool role_changes = true;
+    std::optional<int> snapshot_every;  // absent: auto
     std::int64_t log_bytes = std::int64_t{256} << 20;
     int compare_every = 20;
     std::optional<double> slow_factor;  // absent: none

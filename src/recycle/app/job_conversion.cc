@@ -72,6 +72,7 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config) {
   options.snapshots = SnapshotEvery(config) > 0;
   options.hosts = config.launch.agents;
   options.respawns = config.resilience.respawn_s.has_value();
+  options.role_changes = config.resilience.role_changes;
   if (config.resilience.copy_mb_per_s) {
     options.copy_bytes_per_second = *config.resilience.copy_mb_per_s * 1e6;
   }

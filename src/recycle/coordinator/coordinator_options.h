@@ -25,6 +25,7 @@ struct CoordinatorOptions {
   bool snapshots = false;                            // workers make some
   int hosts = 1;                                     // pipelines are dealt to them in turn
   bool respawns = false;                             // agents start dead workers anew
+  bool role_changes = true;                          // workers may take places of other stages
   std::optional<double> copy_bytes_per_second;       // limit for copies of state; absent: none
   std::optional<std::int32_t> restore_from;  // the job resumes from the checkpoint of this version
   std::int64_t last_generation = 0;          // of an earlier start of the job

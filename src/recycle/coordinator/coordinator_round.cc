@@ -165,7 +165,7 @@ void Coordinator::GiveUpStranded(const std::vector<WorkerId>& stranded) {
     place.presence = Place::Presence::kLost;
     place.how_lost = "its donor died before it had handed over its last gradient";
     place.fenced = true;
-    changes_.Withdraw(worker);
+    changes_.Withdraw(worker, place.how_lost);
     snapshots_.OnGone(worker);
     effects_.emplace_back(AnnounceRejoin{.what = AnnounceRejoin::What::kAbandoned,
                                          .worker = worker,
@@ -216,8 +216,9 @@ void Coordinator::AnnounceEverybodyResumed() {
 
 // Not while somebody comes back, to that place it may be, nor once the end is near.
 void Coordinator::ConsiderRoleChange() {
-  const bool is_calm = phase_ == Phase::kTraining && !stop_wanted_ && !changes_.pending() &&
-                       rejoins_.Joiners().empty() && rejoins_.Admitted().empty() &&
+  const bool is_calm = options_.role_changes && phase_ == Phase::kTraining && !stop_wanted_ &&
+                       !changes_.pending() && rejoins_.Joiners().empty() &&
+                       rejoins_.Admitted().empty() &&
                        !completion_.AnyFinishedAt(options_.iterations);
   if (!is_calm) return;
   const auto plan = [this](const std::vector<WorkerId>& failed) {
