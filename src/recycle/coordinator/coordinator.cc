@@ -303,6 +303,9 @@ void Coordinator::AbsorbSnapshots() {
   SnapshotSets::Findings findings = snapshots_.TakeFindings();
   for (SendTo& send : findings.sends) effects_.emplace_back(std::move(send));
   for (AnnounceSnapshot& news : findings.news) effects_.emplace_back(news);
+  for (std::string& text : findings.warnings) {
+    effects_.emplace_back(AnnounceWarning{std::move(text)});
+  }
 }
 
 void Coordinator::AbsorbRejoins() {
@@ -317,7 +320,7 @@ void Coordinator::AbsorbRejoins() {
     place.presence = Place::Presence::kLost;
     place.how_lost = "it was not taken back yet";
     place.fenced = true;
-    changes_.Withdraw(worker);
+    changes_.Withdraw(worker, "it begins its copy anew");
   }
 }
 

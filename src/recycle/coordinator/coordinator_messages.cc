@@ -262,7 +262,7 @@ bool Coordinator::IsStillMember(WorkerId worker, const Hello& message) {
   place.presence = Place::Presence::kLost;
   place.how_lost = "it was not taken back yet";
   place.fenced = true;
-  changes_.Withdraw(worker);
+  changes_.Withdraw(worker, "it begins its copy anew");
   rejoins_.Add(worker, now_);
   return false;
 }

@@ -38,10 +38,12 @@ void MembershipChanges::EndStandstill(const std::vector<Link>& links, Duration s
 
 void MembershipChanges::Admit(WorkerId worker) {
   unrecorded_rejoins_.push_back(worker);
+  unrecorded_withdrawals_.erase(worker);
   pending_ = true;
 }
 
-void MembershipChanges::Withdraw(WorkerId worker) {
+void MembershipChanges::Withdraw(WorkerId worker, const std::string& why) {
+  unrecorded_withdrawals_[worker] = why;
   std::erase(unrecorded_rejoins_, worker);
   std::erase_if(rejoins_, [worker](const auto& news) { return news.worker == worker; });
   unprepared_withdrawals_.push_back(worker);
@@ -113,6 +115,7 @@ GenerationRecord MembershipChanges::TakeRecord(Generation generation, const Rost
   unrecorded_links_.clear();
   unrecorded_standstill_.reset();
   unrecorded_rejoins_.clear();
+  unrecorded_withdrawals_.clear();
   unrecorded_stays_.clear();
   unrecorded_reconnects_.clear();
   unrecorded_plans_.clear();
@@ -144,6 +147,9 @@ std::string MembershipChanges::Reason(const Roster& roster, std::optional<std::i
   }
   for (const WorkerId worker : unrecorded_rejoins_) {
     add(fmt::format("worker {} is back", ToString(worker)));
+  }
+  for (const auto& [worker, why] : unrecorded_withdrawals_) {
+    add(fmt::format("worker {} is not back: {}", ToString(worker), why));
   }
   for (const auto& [worker, why] : unrecorded_stays_) {
     add(fmt::format("worker {} stays: {}", ToString(worker), why));

@@ -30,8 +30,9 @@ class MembershipChanges {
   void BreakLink(const Link& link);  // both ends live
   // Nobody has got on for `since`: `links`, all there are, are made anew.
   void EndStandstill(const std::vector<Link>& links, Duration since);
-  void Admit(WorkerId worker);     // it is back
-  void Withdraw(WorkerId worker);  // it was admitted, and is no member any more
+  void Admit(WorkerId worker);  // it is back
+  // It was admitted, and is no member any more. `why`: for people, "begins its copy anew".
+  void Withdraw(WorkerId worker, const std::string& why);
   // Asked to leave, and then not let go. `why`: for people.
   void Stay(WorkerId worker, const std::string& why);
   void Reconnect(WorkerId worker);                              // its control stream was made anew
@@ -80,7 +81,8 @@ class MembershipChanges {
   std::vector<Link> unrecorded_links_;
   std::optional<Duration> unrecorded_standstill_;
   std::vector<WorkerId> unrecorded_rejoins_;
-  std::map<WorkerId, std::string> unrecorded_stays_;  // and why
+  std::map<WorkerId, std::string> unrecorded_stays_;        // and why
+  std::map<WorkerId, std::string> unrecorded_withdrawals_;  // and why
   std::set<WorkerId> unrecorded_reconnects_;
   std::vector<std::string> unrecorded_plans_;  // why there are others: reasons
   std::optional<Verdict> unrecorded_amend_;

@@ -142,10 +142,12 @@ bool SnapshotSets::Feed(WorkerId worker, std::int32_t version) {
 // --- sets ------------------------------------------------------------------------------------
 
 void SnapshotSets::Count(std::int32_t iterations_done, TimePoint now) {
+  WarnOfGivenUp();
   for (const std::int32_t version : Versions()) {
     if (version <= counted_) return;
     if (version > iterations_done || !IsSet(version)) continue;
     counted_ = version;
+    has_warned_ = false;
     AnnounceSnapshot news{.version = version, .bytes = 0, .time = now - first_heard_.at(version)};
     std::map<StageId, std::int64_t> bytes;
     for (auto& [worker, copies] : kept_) {
@@ -160,6 +162,23 @@ void SnapshotSets::Count(std::int32_t iterations_done, TimePoint now) {
     for (const WorkerId member : roster_.Live()) Send(member, SnapshotCounts{version});
     return;
   }
+}
+
+// Once all have made the next one, nobody sends anything of one that is not through.
+void SnapshotSets::WarnOfGivenUp() {
+  const auto older = first_heard_.upper_bound(counted_);
+  if (has_warned_ || older == first_heard_.end() || older == std::prev(first_heard_.end())) return;
+  const std::int32_t newest = first_heard_.rbegin()->first;
+  const std::vector<WorkerId> live = roster_.Live();
+  const bool have_all =
+      std::all_of(live.begin(), live.end(), [&](WorkerId worker) { return Has(worker, newest); });
+  if (!have_all || IsSet(older->first)) return;
+  has_warned_ = true;
+  findings_.warnings.push_back(fmt::format(
+      "the snapshot of iteration {} is given up: its copies had not arrived when that of iteration "
+      "{} was made; a larger resilience.snapshot_every, or resilience.copy_mb_per_s, gives them "
+      "time",
+      older->first, newest));
 }
 
 bool SnapshotSets::IsSet(std::int32_t version) const {

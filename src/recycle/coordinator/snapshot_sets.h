@@ -42,6 +42,7 @@ class SnapshotSets {
   struct Findings {
     std::vector<SendTo> sends;
     std::vector<AnnounceSnapshot> news;
+    std::vector<std::string> warnings;  // for people
   };
 
   // `roster` (only read) and `numbers` must outlive it.
@@ -96,6 +97,8 @@ class SnapshotSets {
   bool IsKept(StageId stage, std::int32_t version) const;
   bool IsKeptElsewhere(StageId stage, std::int32_t version) const;
   bool IsSet(std::int32_t version) const;
+  // Of the first set that is given up since one has counted, people hear.
+  void WarnOfGivenUp();
   std::vector<std::int32_t> Versions() const;  // descending
   void Open(const SnapshotOrder& order, WorkerId donor, WorkerId joiner);
   void End(std::map<std::int64_t, Channel>::iterator channel);
@@ -114,6 +117,7 @@ class SnapshotSets {
   SnapshotRoutes routes_;
   std::vector<WorkerId> routed_;  // the live workers that routes_ are for
   bool reroute_ = true;           // a channel has gone since
+  bool has_warned_ = false;       // since a set has counted last
   Findings findings_;
 };
 
