@@ -6,8 +6,8 @@
 //   ... run an action ...
 //   const std::int64_t kept = meter.bytes() - before;
 //
-// Counts what its thread allocates and frees from its making on; memory from before is not known to
-// it. Memory that a tensor takes over without libtorch allocating it (at::from_blob) counts where
+// Counts what its thread allocates and frees from its making on, whenever what it frees was made.
+// Memory that a tensor takes over without libtorch allocating it (at::from_blob) counts where
 // the code says so: ReportHeld. One meter per thread at a time; belongs to that thread.
 #ifndef RECYCLE_EXECUTOR_ALLOCATION_METER_H_
 #define RECYCLE_EXECUTOR_ALLOCATION_METER_H_
