@@ -250,6 +250,10 @@ Keys ScheduleKeys() {
            "correction, all stages wait for the norm. Without effect on the methods gpipe, 1f1b "
            "and naive."},
           RC_FIELD(schedule.staggered)),
+      WordKey({"schedule.rollback", "",
+               "How a staggered step that was wrong is undone: exact keeps the state before it; "
+               "inverse needs no memory and is right but for rounding (docs/RECOVERY.md)."},
+              RC_FIELD(schedule.rollback), {{"exact", "inverse"}, {}}),
       MemoryCapKey(),
       FileKey({"schedule.plan", "",
                "A plan to run as it is until a worker dies, or schedule.measure finds a faster one "

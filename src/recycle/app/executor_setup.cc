@@ -76,6 +76,7 @@ StatusOr<ExecutorOptions> ExecutorOptionsOf(const JobConfig& config, const RunFo
                        .warmup = config.optimizer.warmup,
                        .min_lr = config.optimizer.min_lr};
   options.reproducible = config.train.reproducible;
+  options.exact_rollback = config.schedule.rollback == "exact";
   options.token_file = corpus.token_file;
   options.validation_fraction = config.data.validation;
   options.heartbeat_interval = HeartbeatInterval(config);

@@ -228,6 +228,10 @@ Status CheckTraining(const JobConfig& config) {
                       fmt::format("at most optimizer.lr ({})", config.optimizer.lr),
                       config.optimizer.lr);
   }
+  if (config.train.reproducible && config.schedule.rollback == "inverse") {
+    return BadValue("schedule.rollback", "inverse",
+                    "exact with train.reproducible, for an inverse step is not", "exact");
+  }
   if (config.train.validate_every > 0 && config.data.validation == 0) {
     return BrokenRule("train.validate_every", config.train.validate_every,
                       "0 when data.validation is 0, for no samples are kept to validate on", 0);

@@ -83,6 +83,7 @@ struct JobConfig {
     std::string method = "adaptive";
     bool decoupled = true;
     bool staggered = true;
+    std::string rollback = "exact";
     MemoryCap memory_cap{MemoryCap::Kind::kAuto};
     std::string plan;  // an absolute path; empty: none, the planner makes the plan
     bool measure = true;

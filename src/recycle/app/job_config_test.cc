@@ -243,6 +243,14 @@ TEST(JobConfigTest, ErrorsInTheFileNameItsLine) {
   EXPECT_LT(message(minimal + std::string(900, 'a') + ": 3\n").size(), 300);
 }
 
+TEST(JobConfigTest, AnInverseStepIsNotReproducible) {
+  const std::string job = std::string(kMinimal) + "schedule: {rollback: inverse}\n";
+  EXPECT_TRUE(Parse(job).ok()) << Parse(job).status();
+  const Status refused = Parse(job, {"train.reproducible=true"}).status();
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("schedule.rollback is inverse, but it must be exact"));
+}
+
 TEST(JobConfigTest, AMissingFileIsNamed) {
   const StatusOr<JobConfig> config = LoadJobConfig("nowhere/job.yaml");
   EXPECT_TRUE(absl::IsNotFound(config.status()));

@@ -30,6 +30,7 @@ std::map<WorkerId, StandingMemory> StandingMemoryOf(const JobConfig& config,
                                                     const std::vector<WorkerId>& live,
                                                     const CostProfile& costs) {
   std::map<WorkerId, double> snapshots = SnapshotBytes(config, live, costs);
+  const bool keeps_state = HasStaggeredSteps(config) && config.schedule.rollback == "exact";
   std::map<WorkerId, StandingMemory> memory;
   for (const WorkerId worker : live) {
     const StageCosts& stage = costs.stages[Index(worker.stage.value())];
@@ -37,7 +38,7 @@ std::map<WorkerId, StandingMemory> StandingMemoryOf(const JobConfig& config,
                       .gradient_bytes = GradientBytes(config, stage.parameter_bytes),
                       .save_bytes = SaveBytes(config, live, worker.stage, stage.state_bytes),
                       .snapshot_bytes = snapshots[worker],
-                      .undo_bytes = HasStaggeredSteps(config) ? stage.state_bytes : 0};
+                      .undo_bytes = keeps_state ? stage.state_bytes : 0};
   }
   return memory;
 }

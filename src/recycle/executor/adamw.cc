@@ -41,6 +41,27 @@ void StepElements(const Factors& f, float decay, std::size_t size, const float* 
   }
 }
 
+// Out of the moments after the step; they stay as they are.
+void UndoElementValues(const Factors& f, float decay, std::size_t size, float* __restrict value,
+                       const float* __restrict first, const float* __restrict second) {
+  for (std::size_t i = 0; i < size; ++i) {
+    value[i] = (value[i] + f.rate * first[i] / (std::sqrt(second[i]) * f.root + f.epsilon)) / decay;
+  }
+}
+
+// `inverse` of a factor of 0 is 0: such a moment remembers nothing.
+void UndoElementMoments(const Factors& f, std::size_t size, const float* __restrict gradient,
+                        float* __restrict first, float* __restrict second) {
+  const float inverse1 = f.beta1 > 0 ? 1.0F / f.beta1 : 0.0F;
+  const float inverse2 = f.beta2 > 0 ? 1.0F / f.beta2 : 0.0F;
+  for (std::size_t i = 0; i < size; ++i) {
+    const float g = gradient[i] * f.gradient_scale;
+    first[i] = (first[i] - (1.0F - f.beta1) * g) * inverse1;
+    const float before = (second[i] - (1.0F - f.beta2) * g * g) * inverse2;
+    second[i] = before > 0.0F ? before : 0.0F;
+  }
+}
+
 }  // namespace
 
 AdamW::AdamW(const OptimizerOptions& options, std::vector<SteppedParameter> parameters)
@@ -64,6 +85,26 @@ void AdamW::Step(const AdamWStep& step, const std::vector<std::span<const float>
                  gradients[i].data(), parameter.value.data(), moments_[i].first.data(),
                  moments_[i].second.data());
     if (after_parameter) after_parameter(static_cast<int>(i) + 1);
+  }
+}
+
+void AdamW::Undo(const AdamWStep& step, const std::vector<std::span<const float>>& gradients) {
+  const Factors factors = MakeFactors(options_, step);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const SteppedParameter& parameter = parameters_[i];
+    UndoElementValues(factors, parameter.decay ? factors.decay : 1.0F, parameter.value.size(),
+                      parameter.value.data(), moments_[i].first.data(), moments_[i].second.data());
+    UndoElementMoments(factors, gradients[i].size(), gradients[i].data(), moments_[i].first.data(),
+                       moments_[i].second.data());
+  }
+}
+
+void AdamW::UndoValues(const AdamWStep& step) {
+  const Factors factors = MakeFactors(options_, step);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const SteppedParameter& parameter = parameters_[i];
+    UndoElementValues(factors, parameter.decay ? factors.decay : 1.0F, parameter.value.size(),
+                      parameter.value.data(), moments_[i].first.data(), moments_[i].second.data());
   }
 }
 

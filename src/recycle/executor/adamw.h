@@ -46,6 +46,13 @@ class AdamW {
   void Step(const AdamWStep& step, const std::vector<std::span<const float>>& gradients,
             const std::function<void(int done)>& after_parameter);
 
+  // The inverse of the `step` that was made last, but for rounding: values and moments before it,
+  // out of those after it and the same gradients, as many as were stepped by. Second moments that
+  // rounding would have below 0 are 0. The error: docs/RECOVERY.md, "Without memory".
+  void Undo(const AdamWStep& step, const std::vector<std::span<const float>>& gradients);
+  // The same of the values alone, which needs no gradient.
+  void UndoValues(const AdamWStep& step);
+
   // Where the numbers of each parameter and its moments lie, in the order of construction.
   std::vector<ParameterState> state();
 

@@ -1,8 +1,12 @@
 #include "recycle/executor/adamw.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "recycle/base/prng.h"
 
@@ -70,6 +74,53 @@ TEST(AdamW, FollowsTheFormulaWithAndWithoutDecay) {
   for (std::size_t i = 0; i < bias.size(); ++i) {
     EXPECT_NEAR(bias[i], bias_oracle.value()[i], 2e-5) << i;
   }
+}
+
+// Largest |a - b| over the largest |b|.
+double RelativeError(std::span<const float> a, std::span<const float> b) {
+  double error = 0;
+  double most = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    error = std::max(error, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    most = std::max(most, std::abs(static_cast<double>(b[i])));
+  }
+  return error / most;
+}
+
+// docs/RECOVERY.md has these errors.
+TEST(AdamW, UndoIsTheInverseButForRounding) {
+  Prng prng(11);
+  std::vector<float> value = RandomValues(prng, 20000);
+  AdamW optimizer(OptimizerOptions{}, {{value, true}});
+  const ParameterState now = optimizer.state()[0];
+  double worst_value = 0;
+  double worst_first = 0;
+  double worst_second = 0;
+  for (int step = 1; step <= 200; ++step) {
+    const AdamWStep next{.step = step, .lr = 3e-4, .gradient_scale = 1.0};
+    const std::vector<float> gradient = RandomValues(prng, value.size());
+    const std::vector<float> before(now.value.begin(), now.value.end());
+    const std::vector<float> first(now.first.begin(), now.first.end());
+    const std::vector<float> second(now.second.begin(), now.second.end());
+    optimizer.Step(next, {gradient}, {});
+    const std::vector<float> after(now.value.begin(), now.value.end());
+    optimizer.UndoValues(next);
+    EXPECT_LT(RelativeError(now.value, before), 2e-7);
+    std::copy(after.begin(), after.end(), now.value.begin());
+    optimizer.Undo(next, {gradient});
+    worst_value = std::max(worst_value, RelativeError(now.value, before));
+    if (step > 1) {  // they were 0
+      worst_first = std::max(worst_first, RelativeError(now.first, first));
+      worst_second = std::max(worst_second, RelativeError(now.second, second));
+    }
+    optimizer.Step(next, {gradient}, {});
+  }
+  RecordProperty("value", fmt::format("{:.2g}", worst_value));
+  RecordProperty("first", fmt::format("{:.2g}", worst_first));
+  RecordProperty("second", fmt::format("{:.2g}", worst_second));
+  EXPECT_LT(worst_value, 2e-7);
+  EXPECT_LT(worst_first, 5e-7);
+  EXPECT_LT(worst_second, 5e-7);
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ struct ExecutorOptions {
   ModelOptions model;
   std::vector<LayerRange> layers;  // one range per stage
   OptimizerOptions optimizer;
+  bool exact_rollback = true;      // staggered: to the bits before a step; false: by its inverse
   bool reproducible = false;       // gradients are summed in fixed point
   double presumed_norm = 1.0;      // of the gradient before the first one: their first quantum
   std::string token_file;          // prepared corpus

@@ -68,7 +68,8 @@ OptimizerStep::OptimizerStep(const ExecutorOptions& options, StageModel& model,
       poisons_(options.poisons),
       tied_apart_(options.model.tied && options.parallel.num_stages() > 1),
       gradients_(model.parameters(), tied_apart_, quanta.sums()),
-      optimizer_(options.optimizer, ToStepped(model.parameters())) {
+      optimizer_(options.optimizer, ToStepped(model.parameters())),
+      undo_(options.exact_rollback) {
   const int micro_batches = options.parallel.data * options.micro_batches;
   if (is_last()) reduced_results_.resize(MicroBatchResults(micro_batches).values().size());
 }
@@ -149,6 +150,9 @@ Status OptimizerStep::Evaluate() {
   // Tied parameters are the first stage's.
   const bool counts_tied = options_.worker.stage.value() == 0;
   norms_.SetOwn(version_, gradients_.SquaredNorm(counts_tied));
+  if (!options_.exact_rollback) {
+    reduced_squared_norm_ = gradients_.SquaredNorm(/*with_tied=*/true);
+  }
   evaluated_ = version_;
   return OkStatus();
 }
@@ -209,8 +213,11 @@ std::optional<int> OptimizerStep::Apply(const std::vector<Verdict>& verdicts) {
     const bool is_news = verdict.iteration == version_ && !holds_norm();
     norms_.Note(verdict);
     if (was_made && verdict.corrects) {
-      undo_.Restore(optimizer_.state());
-      Run(verdict.iteration, ScaleOf(verdict.squared_norm), gradients_.reduced(), {});
+      undo_.Restore(optimizer_, gradients_.reduced());
+      last_was_redone_ = !options_.exact_rollback && !IsWrongAsItIs();
+      const double scale = ScaleOf(verdict.squared_norm);
+      KeepUndo(verdict.iteration, scale);
+      Run(verdict.iteration, scale, gradients_.reduced(), {});
     }
     if (was_made) Finalize(verdict);
     if ((was_made || is_news) && verdict.corrects) void_from = verdict.iteration + 1;
@@ -263,25 +270,46 @@ double OptimizerStep::ScaleOf(double squared_norm) const {
   return clip > 0 ? std::min(1.0, clip / (std::sqrt(squared_norm) + kClipEpsilon)) : 1.0;
 }
 
+AdamWStep OptimizerStep::StepOf(int iteration, double scale) const {
+  return {.step = iteration + 1,
+          .lr = LearningRate(options_.optimizer, options_.iterations, iteration),
+          .gradient_scale = scale};
+}
+
 void OptimizerStep::Run(int iteration, double scale,
                         const std::vector<std::span<const float>>& gradients,
                         const std::function<void(int done)>& after_parameter) {
-  if (scale == 0.0) return;
-  optimizer_.Step({.step = iteration + 1,
-                   .lr = LearningRate(options_.optimizer, options_.iterations, iteration),
-                   .gradient_scale = scale},
-                  gradients, after_parameter);
+  if (scale != 0.0) optimizer_.Step(StepOf(iteration, scale), gradients, after_parameter);
+}
+
+void OptimizerStep::KeepUndo(int iteration, double scale) {
+  undo_.Keep(optimizer_, scale == 0.0 ? std::nullopt : std::optional(StepOf(iteration, scale)));
+}
+
+void OptimizerStep::StepInVain(int iteration,
+                               const std::vector<std::span<const float>>& gradients) {
+  Run(iteration, 1.0, gradients, {});
+  optimizer_.Undo(StepOf(iteration, 1.0), gradients);
 }
 
 Status OptimizerStep::Step(bool synchronous) {
   RC_RETURN_IF_ERROR(Evaluate());
   const Verdict* verdict = norms_.Find(version_);
   RC_CHECK(verdict != nullptr || !synchronous) << "iteration " << version_ << " has no norm";
-  if (verdict == nullptr) undo_.Save(optimizer_.state());
-  Run(version_, verdict == nullptr ? 1.0 : ScaleOf(verdict->squared_norm), gradients_.reduced(),
-      [this](int done) {
-        if (done == 1) injector_.At(FaultPoint::kStep, version_);
-      });
+  double scale = verdict == nullptr ? 1.0 : ScaleOf(verdict->squared_norm);
+  last_was_redone_ = false;
+  // The inverse of a step by what is no number is none; and such a step is not needed.
+  const bool in_vain = !options_.exact_rollback && IsWrongAsItIs();
+  if (verdict == nullptr) {
+    if (in_vain) scale = 0.0;
+    KeepUndo(version_, scale);
+  } else if (verdict->corrects && !options_.exact_rollback && !in_vain) {
+    StepInVain(version_, gradients_.reduced());
+    last_was_redone_ = true;
+  }
+  Run(version_, scale, gradients_.reduced(), [this](int done) {
+    if (done == 1) injector_.At(FaultPoint::kStep, version_);
+  });
   if (is_last()) {
     report_ = IterationDone{.generation = {},
                             .iteration = version_,
@@ -322,8 +350,9 @@ void OptimizerStep::Restore(const Scalars& scalars) {
   model_.ZeroGradients();
 }
 
-void OptimizerStep::Follow(int iteration, double squared_norm,
+void OptimizerStep::Follow(int iteration, double squared_norm, bool redone,
                            const std::vector<std::span<const float>>& gradients) {
+  if (redone) StepInVain(iteration, gradients);
   Run(iteration, ScaleOf(squared_norm), gradients, {});
 }
 

@@ -11,8 +11,8 @@
 // reduced gradient of t: t is closed, and R goes with the step.
 //
 // Staggered: there is no Validate; Step goes by the verdict if it is known, else it steps as if
-// nothing had to be clipped and keeps the bits before. The verdict comes in the next iteration
-// (norm_book.h), and the last stage judges:
+// nothing had to be clipped and keeps the way back (step_undo.h). The verdict comes in the next
+// iteration (norm_book.h), and the last stage judges:
 //
 //   if (const auto correction = step.Judge()) { ... }   // a generation applies it: Apply
 //   if (step.Settle()) { ... }                          // the step before turned out right
@@ -70,7 +70,7 @@ class OptimizerStep {
   void DiscardReduced();
   // What has been summed of iteration `version()` is void.
   void DiscardSums();
-  // The bits before the last step are here.
+  // The way back to before the last step is here.
   bool holds_undo() const { return undo_.held(); }
 
   // REDUCE_GRAD: gradients, the last stage's results and the wish to stop, and the commit round.
@@ -108,13 +108,13 @@ class OptimizerStep {
   std::optional<Verdict> Judge();
   // The verdict of the step before is known, and it is right as it was made: true, once.
   bool Settle();
-  // What a Resume says: learns it, and makes a wrong step again, from the bits before it. Returns
+  // What a Resume says: learns it, and makes a wrong step again, from before it. Returns
   // the first iteration of which nothing counts any more that was done by the wrong step.
   std::optional<int> Apply(const std::vector<Verdict>& verdicts);
   // Iterations before `version()` are closed.
   void Close() { undo_.Drop(); }
   // The parameters change places with those before the last step; twice is not at all.
-  void SwapUndo() { undo_.SwapParameters(optimizer_.state()); }
+  void SwapUndo() { undo_.SwapParameters(optimizer_); }
 
   // Last stage: what to tell the coordinator of the iteration before, once it is validated;
   // generation and validation loss are still to be filled in. Once.
@@ -146,9 +146,11 @@ class OptimizerStep {
   // What the last Step went by; valid until the next Reduce.
   const std::vector<std::span<const float>>& last_gradients() const { return gradients_.reduced(); }
   double last_squared_norm() const { return last_squared_norm_; }
+  // It was made as it was, undone by its inverse, and made again by the verdict.
+  bool last_was_redone() const { return last_was_redone_; }
   // Makes the step of `iteration` as another worker of the stage made it, on the first parameters,
   // as many as there are gradients.
-  void Follow(int iteration, double squared_norm,
+  void Follow(int iteration, double squared_norm, bool redone,
               const std::vector<std::span<const float>>& gradients);
 
   // Hash of all parameters and moments: equal on peers at the same version.
@@ -163,8 +165,17 @@ class OptimizerStep {
  private:
   bool is_last() const;
   double ScaleOf(double squared_norm) const;
+  // What is here of the gradient asks for another step than that by the gradient as it is: so will
+  // the verdict. All workers of the stage say the same. Not with exact rollback.
+  bool IsWrongAsItIs() const { return ScaleOf(reduced_squared_norm_) != 1.0; }
+  AdamWStep StepOf(int iteration, double scale) const;
   void Run(int iteration, double scale, const std::vector<std::span<const float>>& gradients,
            const std::function<void(int done)>& after_parameter);
+  // Before that Run.
+  void KeepUndo(int iteration, double scale);
+  // As on workers that had stepped before they heard the verdict: inverses are not exact, and all
+  // of the stage must have the same bits.
+  void StepInVain(int iteration, const std::vector<std::span<const float>>& gradients);
   ReductionRequest MakeRequest();
   Status Evaluate();
   StatusOr<GlobalNorm> Collect(int iteration, const GlobalNorm& own);
@@ -193,6 +204,8 @@ class OptimizerStep {
   bool validated_ = true;
   bool was_synchronous_ = true;   // the step that made `version_`
   double last_squared_norm_ = 0;  // the global one, of the last final step
+  bool last_was_redone_ = false;
+  double reduced_squared_norm_ = 0;  // of R, tied parameters included; not with exact rollback
   bool stop_agreed_ = false;
   bool stops_next_ = false;  // asked for in a staggered iteration: all stop after the next one
   int clean_in_a_row_ = 0;   // final steps by the gradient as it was

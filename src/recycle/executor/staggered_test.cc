@@ -135,6 +135,42 @@ TEST(Staggered, WrongStepsAreMadeAgainOnEveryStageToTheBit) {
   }
 }
 
+// Without the bits before it: equal on all workers of a stage to the bit (they compare hashes after
+// every step), and with exact ones to rounding, whoever has stepped when the verdict comes.
+TEST(Staggered, WrongStepsAreUndoneByTheirInverse) {
+  const SmallJob job = Job(3, 3, 2);
+  const auto run = [](SmallJob ran, bool exact, const std::vector<std::string>& faults) {
+    const TestFolder folder;
+    ran.faults = faults;
+    ClusterOptions options = MakeCluster(ran, folder.path());
+    options.executor.iterations = 40;
+    options.executor.compare_every = 1;
+    options.executor.exact_rollback = exact;
+    options.executor.poisons = {
+        {Worker(0, 1), 11, kLarge}, {Worker(0, 0), 23, kNan}, {Worker(0, 2), 35, kLarge}};
+    return ForkedCluster(options).Run();
+  };
+  const ClusterResult exact = run(job, true, {});
+  for (const std::vector<std::string>& faults : {std::vector<std::string>{},
+                                                 {"kill 1:0 at step of iteration 12"},
+                                                 {"kill 1:1 at commit of iteration 12"},
+                                                 {"kill 1:2 at F of iteration 13"}}) {
+    SCOPED_TRACE(faults.empty() ? "nobody dies" : faults.front());
+    const ClusterResult result = run(job, false, faults);
+    ASSERT_TRUE(result.end.has_value()) << "the job hangs";
+    ASSERT_EQ(result.end->how, EndJob::How::kDone) << result.end->reason;
+    ASSERT_EQ(result.iterations.size(), exact.iterations.size());
+    for (std::size_t t = 0; t < exact.iterations.size(); ++t) {
+      EXPECT_NEAR(Loss(result.iterations[t]), Loss(exact.iterations[t]),
+                  1e-5 * Loss(exact.iterations[t]))
+          << t;
+    }
+    EXPECT_EQ(result.skipped_steps.size(), 1U);
+    EXPECT_GE(result.rollbacks.size(), 3U);
+    EXPECT_EQ(result.records.size(), 4 + faults.size()) << "nobody's state differs";
+  }
+}
+
 TEST(Staggered, TenStepsInARowThatAreNoneEndTheJob) {
   for (const bool staggered : {true, false}) {
     SmallJob job = Job(2, 2, 2);

@@ -73,6 +73,7 @@ void StateDonor::PushStep(const OptimizerStep& step) {
   header.version = step.version() - 1;
   header.index = static_cast<std::int32_t>(given_);
   header.squared_norm = step.last_squared_norm();
+  header.redone = step.last_was_redone() ? 1 : 0;
   std::vector<std::byte> bytes;
   for (std::size_t i = 0; i < given_; ++i) {
     const auto gradient = std::as_bytes(step.last_gradients()[i]);

@@ -105,7 +105,7 @@ Status StateJoiner::ApplyStep(const StateRecordHeader& header, const std::vector
     gradients.push_back(std::span<const float>(numbers).subspan(offset, state_[i].value.size()));
     offset += state_[i].value.size();
   }
-  step.Follow(header.version, header.squared_norm, gradients);
+  step.Follow(header.version, header.squared_norm, header.redone != 0, gradients);
   version_ = header.version + 1;
   return OkStatus();
 }

@@ -9,7 +9,7 @@
 namespace recycle {
 namespace {
 
-static_assert(sizeof(StateRecordHeader) == 64, "no gaps: it travels as it lies in memory");
+static_assert(sizeof(StateRecordHeader) == 72, "no gaps: it travels as it lies in memory");
 
 }  // namespace
 

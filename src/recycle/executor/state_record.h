@@ -42,6 +42,7 @@ struct StateRecordHeader {
   double verdict_squared_norm = 0;
   double squared_norm = 0;  // kStep: the global one; kEnd: this stage's share of the last one
   std::uint64_t bytes = 0;  // that follow
+  std::int64_t redone = 0;  // kStep: 1 if the step was made as it was first, and undone
 };
 
 // Largest payload of a frame of a copy.

@@ -1,15 +1,19 @@
-// The exact bits of a stage before its last step, kept until that step is known to be right: to
-// return to them, and to run an action of the iteration before once more with its parameters.
+// The way back to a stage before its last step, kept until that step is known to be right: to make
+// it again, and to run an action of the iteration before once more with its parameters.
 //
-//   undo.Save(optimizer.state());       // before a step that nobody has judged
-//   undo.Restore(optimizer.state());    // it was wrong
-//   undo.Drop();                        // it was right, and its iteration is closed
+//   undo.Keep(optimizer, step);          // before a step that nobody has judged
+//   undo.Restore(optimizer, gradients);  // it was wrong
+//   undo.Drop();                         // it was right, and its iteration is closed
 //
-// One copy at a time, in memory that is kept for the next one. Belongs to the training thread.
-// Source: rules b and f of docs/RECOVERY.md.
+// Exact: a copy of the bits, in memory that is kept for the next one. Else the step is undone by
+// its inverse, which needs the step's gradients and no memory, and is not exact. One step at a
+// time. Belongs to the training thread. Source: rules b and f of docs/RECOVERY.md; "Without memory"
+// there.
 #ifndef RECYCLE_EXECUTOR_STEP_UNDO_H_
 #define RECYCLE_EXECUTOR_STEP_UNDO_H_
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "recycle/executor/adamw.h"
@@ -18,22 +22,28 @@ namespace recycle {
 
 class StepUndo {
  public:
+  explicit StepUndo(bool exact) : exact_(exact) {}
+
   bool held() const { return held_; }
   void Drop() { held_ = false; }
 
-  // `state` is the same stage's every time.
-  void Save(const std::vector<ParameterState>& state);
-  // Needs held(), as the next.
-  void Restore(const std::vector<ParameterState>& state) const;
-  // Parameters change places with those kept, moments do not; a second call undoes the first.
-  void SwapParameters(const std::vector<ParameterState>& state);
+  // `optimizer` is the same stage's every time. `next`: the step to come; absent: there will be
+  // none, and the way back is nothing.
+  void Keep(AdamW& optimizer, const std::optional<AdamWStep>& next);
+  // Needs held(), as the next. `gradients`: what was stepped by.
+  void Restore(AdamW& optimizer, const std::vector<std::span<const float>>& gradients) const;
+  // Parameters become those before the step, moments stay; a second call undoes the first, to the
+  // bit.
+  void SwapParameters(AdamW& optimizer);
 
  private:
   struct Kept {
     std::vector<float> value, first, second;
   };
+  const bool exact_;
   bool held_ = false;
-  std::vector<Kept> kept_;  // by parameter
+  std::optional<AdamWStep> made_;
+  std::vector<Kept> kept_;  // by parameter; not exact: values, between two SwapParameters
 };
 
 }  // namespace recycle
