@@ -30,8 +30,8 @@ CoordinatorOptions CoordinatorOptionsOf(const JobConfig& config);
 // profile that cannot be read or does not fit the job.
 StatusOr<CostProfile> PacedCostsOf(const JobConfig& config);
 
-// schedule.staggered, unless schedule.method is one that plans synchronous steps: a job keeps to one
-// kind of steps.
+// schedule.staggered, unless schedule.method is one that plans synchronous steps: a job keeps to
+// one kind of steps.
 bool HasStaggeredSteps(const JobConfig& config);
 
 // What the planner is asked once the places `failed` are dead and some workers are slow. Costs come

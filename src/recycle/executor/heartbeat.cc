@@ -4,6 +4,12 @@
 #include <string>
 
 namespace recycle {
+namespace {
+
+// Of the interval; after a step the next beat does not wait for all of them.
+constexpr int kQuarters = 4;
+
+}  // namespace
 
 std::int64_t PeakResidentBytes() {
   std::ifstream status("/proc/self/status");
@@ -48,7 +54,10 @@ void HeartbeatThread::Loop() {
                             .running_ticks = action.running_ticks,
                             .ns_per_tick = action.ns_per_tick});
     lock.lock();
-    stopped_.wait_for(lock, interval_, [this] { return stop_; });
+    int quarters = 0;
+    do {
+      stopped_.wait_for(lock, interval_ / kQuarters, [this] { return stop_; });
+    } while (++quarters < kQuarters && !stop_ && position_.version == version);
   }
 }
 
