@@ -20,7 +20,7 @@ constexpr int kEvery = 4;
 
 // Slow enough for copies to get through long before the next fault.
 JobOptions WithSnapshots(std::vector<std::string> inject) {
-  inject.emplace_back("slow x8 0:0 at F of iteration 1");
+  inject.emplace_back("slow x32 0:0 at F of iteration 1");
   JobOptions options = ThreeByTwo(kIterations, std::move(inject));
   options.snapshot_every = kEvery;
   return options;
