@@ -9,9 +9,9 @@
 // that gives no sign of life (frozen, or starved) is not killed: its successor ends its term in the
 // store, and it leaves when it wakes. After kDeathsAllowed deaths within kDeathWindow the job ends.
 //
-// SIGTERM, SIGINT, or SIGHUP unless it is ignored (nohup): the running iteration is finished within launch.grace_s and the job stops with
-// everything written; a second signal, or the end of the grace, kills at once. Either way the exit
-// code is 143 or 130.
+// SIGTERM, SIGINT, or SIGHUP unless it is ignored (nohup): the running iteration is finished within
+// launch.grace_s and the job stops with everything written; a second signal, or the end of the
+// grace, kills at once. Either way the exit code is 143 or 130.
 #ifndef RECYCLE_APP_LAUNCHER_H_
 #define RECYCLE_APP_LAUNCHER_H_
 

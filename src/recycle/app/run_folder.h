@@ -21,8 +21,8 @@ namespace recycle {
 class RunFolder {
  public:
   // Makes the folder of a new run with its sub-folders. An empty `path` stands for
-  // runs/<date>-<time>-<name of the config file>. What a run has left there that was ended before it
-  // began is taken over. Errors: kAlreadyExists if there is anything else, kInvalidArgument if
+  // runs/<date>-<time>-<name of the config file>. What a run has left there that was ended before
+  // it began is taken over. Errors: kAlreadyExists if there is anything else, kInvalidArgument if
   // another run has it, kPermissionDenied if it cannot be written; all name the path.
   static StatusOr<RunFolder> Create(const std::string& path, const std::string& config_path,
                                     const Clock& clock);
