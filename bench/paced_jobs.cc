@@ -42,7 +42,8 @@ JobOptions OptionsOf(const Layout& layout, int iterations, int failures) {
           .layers = layout.pipeline,
           .staggered = true,
           .clip = 1000,
-          .inject = {layout.faults.begin(), layout.faults.begin() + failures}};
+          .inject = {layout.faults.begin(), layout.faults.begin() + failures},
+          .arguments = {"--set", "resilience.role_changes=false"}};
 }
 
 Periods Measure(Job& job, const Layout& layout) {

@@ -32,7 +32,7 @@ std::vector<Layout> Layouts();
 // The ratios of bench/paper, in ms.
 CostProfile Costs(int stages, double forward_ms);
 
-// Staggered; the first `failures` of the layout's faults.
+// Staggered, nobody changes its role; the first `failures` of the layout's faults.
 JobOptions OptionsOf(const Layout& layout, int iterations, int failures);
 
 // The iterations that are measured: stages have gone ahead of their verdicts for some, and the one

@@ -75,7 +75,8 @@ void AddTrain(CLI::App& app, const CommandHandlers& handlers, Invocation& call) 
   train->add_flag("--no-inject", arguments.no_inject, "Drop the faults that the job file lists");
   train
       ->add_option("--plan", arguments.plan_file,
-                   "Run this plan file's schedule as it is until a worker dies")
+                   "Run this plan file's schedule as it is until a worker dies,\n"
+                   "or schedule.measure finds a faster one")
       ->type_name("FILE");
   CLI::Option* resume = train->add_flag("--resume", arguments.resume,
                                         "Go on from the newest checkpoint of --run-dir");

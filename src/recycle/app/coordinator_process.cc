@@ -1,5 +1,6 @@
 #include "recycle/app/coordinator_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -535,13 +536,14 @@ int RunCoordinatorProcess(const CoordinatorArguments& arguments) {
   InitLog("coordinator", folder->Log("coordinator"));
   const StatusOr<JobConfig> config = LoadJobConfig(folder->Config());
   if (!config.ok()) return ReportError(config.status());
+  // The process, with its own end of the line, is gone where it could not start.
+  const int line = fcntl(arguments.report_fd, F_DUPFD_CLOEXEC, 0);
   StatusOr<std::unique_ptr<CoordinatorProcess>> process =
       CoordinatorProcess::Start(*folder, *config, arguments);
   if (!process.ok()) {
     LogError("{}", std::string(process.status().message()));
-    LauncherLink(arguments.report_fd)
-        .Send("failed", Json{{"code", static_cast<int>(process.status().code())},
-                             {"message", std::string(process.status().message())}});
+    LauncherLink(line).Send("failed", Json{{"code", static_cast<int>(process.status().code())},
+                                           {"message", std::string(process.status().message())}});
     return ReportError(process.status());
   }
   return static_cast<int>((*process)->Run());

@@ -170,11 +170,15 @@ Status CheckFits(const Plan& plan, const JobConfig& config, const std::string& p
         "of an iteration; make it without --failed"));
   }
   if (plan.options.staggered != config.schedule.staggered) {
-    return absl::InvalidArgumentError(fmt::format(
+    std::string text = fmt::format(
         "{}: options.staggered is {}, but it must be schedule.staggered of the job, {}; set "
-        "schedule.staggered={}, or make the plan {} --no-stagger",
-        path, plan.options.staggered, config.schedule.staggered, plan.options.staggered,
-        plan.options.staggered ? "with" : "without"));
+        "schedule.staggered={}",
+        path, plan.options.staggered, config.schedule.staggered, plan.options.staggered);
+    if (PlansStaggeredSteps(plan.method)) {
+      text += fmt::format(", or make the plan {} --no-stagger",
+                          plan.options.staggered ? "with" : "without");
+    }
+    return absl::InvalidArgumentError(text);
   }
   return OkStatus();
 }

@@ -230,7 +230,13 @@ Status CheckTraining(const JobConfig& config) {
   }
   if (config.train.reproducible && config.schedule.rollback == "inverse") {
     return BadValue("schedule.rollback", "inverse",
-                    "exact with train.reproducible, for an inverse step is not", "exact");
+                    "exact with train.reproducible: an inverse step is right but for rounding",
+                    "exact");
+  }
+  if (config.model.tied && config.schedule.rollback == "inverse") {
+    return BadValue("schedule.rollback", "inverse",
+                    "exact with model.tied: the two copies of the embedding would drift apart",
+                    "exact");
   }
   if (config.train.validate_every > 0 && config.data.validation == 0) {
     return BrokenRule("train.validate_every", config.train.validate_every,

@@ -103,10 +103,13 @@ StatusOr<CostProfile> PacedCostsOf(const JobConfig& config) {
   return costs;
 }
 
+bool PlansStaggeredSteps(std::string_view method) {
+  return method != MethodText(Method::kGPipe) && method != MethodText(Method::kOneFOneB) &&
+         method != MethodText(Method::kNaive);
+}
+
 bool HasStaggeredSteps(const JobConfig& config) {
-  const std::string& method = config.schedule.method;
-  return config.schedule.staggered && method != MethodText(Method::kGPipe) &&
-         method != MethodText(Method::kOneFOneB) && method != MethodText(Method::kNaive);
+  return config.schedule.staggered && PlansStaggeredSteps(config.schedule.method);
 }
 
 StatusOr<PlanRequest> PlanRequestOf(const JobConfig& config, const PlanQuestion& question,

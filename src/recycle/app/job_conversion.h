@@ -3,6 +3,7 @@
 #ifndef RECYCLE_APP_JOB_CONVERSION_H_
 #define RECYCLE_APP_JOB_CONVERSION_H_
 
+#include <string_view>
 #include <vector>
 
 #include "recycle/app/job_config.h"
@@ -33,6 +34,8 @@ StatusOr<CostProfile> PacedCostsOf(const JobConfig& config);
 // schedule.staggered, unless schedule.method is one that plans synchronous steps: a job keeps to
 // one kind of steps.
 bool HasStaggeredSteps(const JobConfig& config);
+// Can a plan of this method (--method) have staggered steps?
+bool PlansStaggeredSteps(std::string_view method);
 
 // What the planner is asked once the places `failed` are dead and some workers are slow. Costs come
 // from the model's shape, those of a paced job in time from its profile, F, I and W from what was

@@ -519,7 +519,11 @@ void JobRecorder::OnExit(const ExecutorExited& exited) {
 }
 
 void JobRecorder::WriteTrace() {
-  if (!config_.log.trace) return;
+  const std::filesystem::path folder =
+      std::filesystem::path(folder_.TracePart(WorkerId())).parent_path();
+  std::error_code error;
+  // Not there: a coordinator before this one has got as far as this.
+  if (!config_.log.trace || !std::filesystem::exists(folder, error)) return;
   std::vector<TracePart> parts;
   for (int pipeline = 0; pipeline < config_.parallel.data; ++pipeline) {
     for (int stage = 0; stage < config_.parallel.pipeline; ++stage) {
@@ -532,9 +536,7 @@ void JobRecorder::WriteTrace() {
     Warn(std::string(merged.message()));
     return;  // the parts stay
   }
-  std::error_code error;
-  std::filesystem::remove_all(std::filesystem::path(folder_.TracePart(WorkerId())).parent_path(),
-                              error);
+  std::filesystem::remove_all(folder, error);
 }
 
 bool JobRecorder::JobOver(const EndJob& end, const Traffic& traffic) {
@@ -546,7 +548,6 @@ bool JobRecorder::JobOver(const EndJob& end, const Traffic& traffic) {
     event.update(FaultFields(fault));
     Write(event);
   }
-  WriteTrace();
   Json event = MakeEvent(clock_.UnixSeconds(), "job_finished");
   event["how"] = HowText(end.how);
   event["reason"] = end.reason;
@@ -558,6 +559,8 @@ bool JobRecorder::JobOver(const EndJob& end, const Traffic& traffic) {
   launcher_.Send("summary", summary);
   const Status written = WriteFileAtomically(folder_.Summary(), summary.dump(2) + "\n");
   if (!written.ok()) Warn(std::string(written.message()));
+  // Last: a long trace takes its time, and whoever knows the summary waits for it.
+  WriteTrace();
   return missed.empty();
 }
 

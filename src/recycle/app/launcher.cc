@@ -127,6 +127,7 @@ StatusOr<int> ResumeRun(const TrainArguments& arguments, const JobConfig& config
   RC_RETURN_IF_ERROR(CheckIdentity(manifest.identity, CheckpointIdentity(config, corpus)));
   RC_RETURN_IF_ERROR(CheckIterations(manifest.iteration, config));
   RC_RETURN_IF_ERROR(ForgetOldFaults(config, folder));
+  RC_RETURN_IF_ERROR(folder.KeepTrace());
   RC_RETURN_IF_ERROR(WriteJobFiles(config, corpus, folder));
   terminal.Print(fmt::format("going on from the checkpoint of iteration {}", manifest.iteration));
   return Launcher(config, folder, manifest.iteration, SystemClock(), terminal).Run();
@@ -278,6 +279,7 @@ Status Launcher::ReadCoordinators(const std::vector<pollfd>& ready) {
     const ssize_t count = read(coordinator.socket, buffer, sizeof(buffer));
     if (count > 0) {
       coordinator.last_heard = clock_.Now();
+      coordinator.was_heard = true;
       coordinator.lines.Feed({buffer, static_cast<std::size_t>(count)},
                              [&](const std::string& line) {
                                if (status.ok()) status = OnCoordinatorLine(coordinator, line);
@@ -293,12 +295,18 @@ Status Launcher::ReadCoordinators(const std::vector<pollfd>& ready) {
 Status Launcher::WatchCoordinator() {
   RC_RETURN_IF_ERROR(FillCoordinators());
   if (!IsWatched()) return OkStatus();
-  const Coordinator& newest = coordinators_.back();
-  const std::chrono::milliseconds patience(config_.resilience.failure_timeout_ms);
-  if (clock_.Now() < newest.last_heard + patience) return OkStatus();
-  terminal_.Print(fmt::format(
-      "the coordinator (pid {}) gives no sign of life: another one takes over", newest.pid));
-  return StartCoordinator();
+  Coordinator& newest = coordinators_.back();
+  if (clock_.Now() < newest.last_heard + Patience(newest)) return OkStatus();
+  terminal_.Print(
+      fmt::format("the coordinator (pid {}) gives no sign of life and is killed", newest.pid));
+  newest.last_heard = clock_.Now();
+  kill(-newest.pid, SIGKILL);  // its end comes by SIGCHLD
+  return OkStatus();
+}
+
+Duration Launcher::Patience(const Coordinator& coordinator) const {
+  const Duration patience = std::chrono::milliseconds(config_.resilience.failure_timeout_ms);
+  return coordinator.was_heard ? patience : std::max<Duration>(patience, kStartPatience);
 }
 
 // With several, the store's lease tells. One that waits for an etcd has nothing to say.
@@ -318,8 +326,7 @@ Status Launcher::FillCoordinators() {
 std::optional<TimePoint> Launcher::NextDeadline() const {
   std::optional<TimePoint> deadline = grace_over_;
   if (!IsWatched()) return deadline;
-  const TimePoint silent = coordinators_.back().last_heard +
-                           std::chrono::milliseconds(config_.resilience.failure_timeout_ms);
+  const TimePoint silent = coordinators_.back().last_heard + Patience(coordinators_.back());
   return deadline ? std::min(*deadline, silent) : silent;
 }
 

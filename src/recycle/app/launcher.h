@@ -6,8 +6,8 @@
 // is also the one that reaps what its agents leave behind.
 //
 // The coordinator may die: another one is started and takes over; training goes on meanwhile. One
-// that gives no sign of life (frozen, or starved) is not killed: its successor ends its term in the
-// store, and it leaves when it wakes. After kDeathsAllowed deaths within kDeathWindow the job ends.
+// that gives no sign of life (frozen, or starved) is killed first: two would write the same files.
+// After kDeathsAllowed deaths within kDeathWindow the job ends.
 //
 // SIGTERM, SIGINT, or SIGHUP unless it is ignored (nohup): the running iteration is finished within
 // launch.grace_s and the job stops with everything written; a second signal, or the end of the
@@ -52,6 +52,8 @@ class Launcher {
  private:
   static constexpr int kDeathsAllowed = 5;
   static constexpr std::chrono::seconds kDeathWindow{60};
+  // A new coordinator may take so long for its first words, at least.
+  static constexpr std::chrono::seconds kStartPatience{10};
 
   struct Child {
     std::string name;  // "coordinator", "agent 0"
@@ -63,6 +65,7 @@ class Launcher {
     int socket = -1;  // -1 once it is closed
     LineSplitter lines;
     TimePoint last_heard;
+    bool was_heard = false;
     bool leads = false;  // it has sent its address
   };
 
@@ -76,6 +79,8 @@ class Launcher {
   void OnCoordinatorEnded(const Coordinator& coordinator, int wait_status);
   // Replaces coordinators that have died, and a single one that is silent.
   Status WatchCoordinator();
+  // How long `coordinator` may be silent.
+  Duration Patience(const Coordinator& coordinator) const;
   bool IsWatched() const;
   Status FillCoordinators();
   std::optional<TimePoint> NextDeadline() const;

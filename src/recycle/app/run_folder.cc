@@ -117,6 +117,15 @@ StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   return folder;
 }
 
+Status RunFolder::KeepTrace() const {
+  std::error_code error;
+  if (!fs::exists(Trace(), error)) return OkStatus();
+  int number = 1;
+  while (fs::exists(File(fmt::format("trace-{}.json", number)), error)) ++number;
+  fs::rename(Trace(), File(fmt::format("trace-{}.json", number)), error);
+  return error ? CannotWrite(root_, error.message()) : OkStatus();
+}
+
 void RunFolder::Discard() const {
   std::error_code error;
   for (const std::string& path : {File("logs"), File("plans"), Config(), Corpus()}) {

@@ -31,6 +31,9 @@ class RunFolder {
   static StatusOr<RunFolder> Reopen(const std::string& path);
   // The folder of a run that exists. Error: kNotFound if there is no config.yaml in it.
   static StatusOr<RunFolder> Open(const std::string& path);
+  // The trace of the run so far gets a name of its own, trace-<n>.json: trace.json will be the next
+  // start's.
+  Status KeepTrace() const;
   // Undoes Create for a run that could not start: what Create made is gone.
   void Discard() const;
 

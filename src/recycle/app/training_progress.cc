@@ -1,6 +1,7 @@
 #include "recycle/app/training_progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -115,14 +116,14 @@ std::vector<std::string> TrainingProgress::OnEvent(const Json& event) {
   }
   if (name == "failure_detected") {
     unresumed_losses_.push_back(event);
-    dead_.push_back(event.at("worker"));
+    dead_.insert(event.at("worker"));
     failed_.push_back(event.at("worker"));
   }
   if (name == "leader" && event.at("term") > 1) {
     return {fmt::format("a new coordinator leads (pid {}, term {})", event.at("pid").get<int>(),
                         event.at("term").get<std::int64_t>())};
   }
-  if (name == "worker_left") dead_.push_back(event.at("worker"));
+  if (name == "worker_left") dead_.insert(event.at("worker"));
   if (name == "generation") {
     live_ = event.at("live").get<std::vector<std::string>>();
     std::erase_if(dead_, [this](const std::string& worker) {
@@ -194,7 +195,7 @@ std::optional<std::string> TrainingProgress::ReturnLine(const Json& event) {
                        event.at("donor").get<std::string>());
   }
   if (name == "rejoined") {
-    std::erase(dead_, worker);
+    dead_.erase(worker);
     return fmt::format("worker {} is back: {:.1f} MB from {} in {:.0f} ms; {} now", worker,
                        event.at("copy_bytes").get<double>() / 1e6,
                        event.at("donor").get<std::string>(), event.at("copy_ms").get<double>(),
@@ -297,7 +298,7 @@ std::string TrainingProgress::PlanCommand() const {
   for (const std::string& worker : live_) live_stages.insert(StageOf(worker));
   // There is no plan for a stage without workers.
   const bool can_plan = static_cast<int>(live_stages.size()) == config_.parallel.pipeline;
-  if (!dead_.empty() && can_plan) command += fmt::format(" --failed {}", Join(dead_, ","));
+  if (!dead_.empty() && can_plan) command += fmt::format(" --failed {}", fmt::join(dead_, ","));
   if (!HasStaggeredSteps(config_)) command += " --no-stagger";  // as it trained
   return command + " --html plan.html";
 }

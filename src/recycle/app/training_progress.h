@@ -11,6 +11,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,7 +56,7 @@ class TrainingProgress {
   std::optional<int> snapshot_;         // iteration of the newest that counts
   bool trains_ = false;                 // the first generation has resumed
   std::optional<int> resumed_from_;     // with --resume: iterations of the run before
-  std::vector<std::string> dead_;       // the places without a worker now
+  std::set<std::string> dead_;          // the places without a worker now
 };
 
 // 12345.6 -> "12,346".

@@ -232,8 +232,10 @@ void Coordinator::OnJoinTimeout() {
   }
   if (expected.empty()) return;
   End({.how = EndJob::How::kJoinTimeout,
-       .reason = fmt::format("within {:.0f} s these workers have not joined: {}",
-                             ToMilliseconds(options_.join_timeout) / 1000, ToString(expected)),
+       .reason =
+           fmt::format("within {:.0f} s these workers have not joined: {}; their logs may say why, "
+                       "launch.join_timeout_s gives them longer",
+                       ToMilliseconds(options_.join_timeout) / 1000, ToString(expected)),
        .parameters_sha256 = ""});
 }
 

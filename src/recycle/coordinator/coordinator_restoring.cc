@@ -58,6 +58,7 @@ void Coordinator::GoBackToCheckpoint(const std::string& reason,
 void Coordinator::GatherWorkers() {
   if (!restoration_.deadline()) return;  // which checkpoint is not known yet
   if (restoration_.from_memory() && !FeedSnapshot(*restoration_.version())) {
+    snapshots_.GiveUp(*restoration_.version());
     return GoBack(std::string(restoration_.reason()));
   }
   const Restoration::Gathered gathered = restoration_.Gather(roster_, rejoins_, snapshots_, now_);

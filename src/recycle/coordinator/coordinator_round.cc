@@ -224,7 +224,7 @@ void Coordinator::ConsiderRoleChange() {
   const auto plan = [this](const std::vector<WorkerId>& failed) {
     PlanQuestion question = plan_question_;
     question.failed = failed;
-    return question == plan_question_ ? StatusOr<Plan>(*plan_) : make_plan_(question);
+    return make_plan_(question);  // all of them for the same costs
   };
   const std::optional<AnnounceRoleChange> change =
       role_changes_.Begin(plan, completion_.iterations_done(), options_.iterations, now_);

@@ -216,6 +216,12 @@ bool SnapshotSets::Suffices(std::int32_t version) const {
   return true;
 }
 
+void SnapshotSets::GiveUp(std::int32_t version) {
+  for (auto& [worker, copies] : kept_) {
+    std::erase_if(copies, [version](const auto& copy) { return copy.first.second == version; });
+  }
+}
+
 std::vector<std::int32_t> SnapshotSets::Versions() const {
   std::set<std::int32_t, std::greater<>> versions;
   for (const auto& [worker, copies] : kept_) {

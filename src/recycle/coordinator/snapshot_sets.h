@@ -66,6 +66,8 @@ class SnapshotSets {
 
   // Is each stage's state of `version` kept by somebody?
   bool Suffices(std::int32_t version) const;
+  // `version` cannot be sent to somebody who needs it: it is no choice any more.
+  void GiveUp(std::int32_t version);
   // The newest version to go back to.
   std::optional<std::int32_t> Newest(std::int32_t iterations_done) const;
   // There is none: why, as the end of a sentence; "" when snapshots are off.

@@ -2,7 +2,7 @@
 // repeat a micro-batch bit for bit and the mask needs no memory: the backward pass makes it again.
 //
 //   const Dropout batch = Dropout::ForMicroBatch(0.1, seed, iteration, micro_batch);
-//   const Dropout site = batch.At(layer, DropoutSite::kMlp);
+//   const Dropout site = batch.At(layer, DropoutSite::kMlpOutput);
 //   y = site.Apply(x);        // forward
 //   gx = site.Apply(gy);      // backward: the same mask and scale
 //

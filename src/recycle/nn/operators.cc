@@ -15,6 +15,8 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <mutex>
 
 #include "recycle/nn/accumulate.h"
 
@@ -22,6 +24,18 @@ namespace recycle {
 namespace {
 
 constexpr double kNormEpsilon = 1e-5;
+
+// Minus infinity above the diagonal. One for all blocks: a long sequence's is as large as a layer.
+at::Tensor CausalMask(int tokens) {
+  static std::mutex mutex;
+  static auto* const masks = new std::map<int, at::Tensor>();
+  const std::lock_guard lock(mutex);
+  at::Tensor& mask_TT = (*masks)[tokens];
+  if (!mask_TT.defined()) {
+    mask_TT = at::full({tokens, tokens}, -std::numeric_limits<float>::infinity()).triu_(1);
+  }
+  return mask_TT;
+}
 
 }  // namespace
 
@@ -86,8 +100,7 @@ void CausalAttention::Run::AppendTo(Stash& stash) const {
 CausalAttention::CausalAttention(int heads, int max_sequence, int hidden)
     : heads_(heads),
       scale_(1.0 / std::sqrt(static_cast<double>(hidden) / heads)),
-      mask_TT_(at::full({max_sequence, max_sequence}, -std::numeric_limits<float>::infinity())
-                   .triu_(1)) {}
+      mask_TT_(CausalMask(max_sequence)) {}
 
 at::Tensor CausalAttention::Forward(const at::Tensor& qkv_N3D, std::int64_t batch,
                                     const Dropout& dropout, Run& run) const {

@@ -3,8 +3,7 @@
 // stage's input, W adds to the gradient accumulators of the parameters, and W may run at any later
 // time.
 //
-// * W is the only thing that touches an accumulator, for every parameter: matrices, biases, norms
-// and
+// * W is the only thing that touches an accumulator, for every parameter: matrices, biases, norms,
 //   embeddings. Sums depend on the order of the W alone, never on that of F and I.
 // * One micro-batch into zeroed accumulators gives bit for bit the gradients of ordinary autograd,
 //   and results do not depend on how the layers are spread over stages.

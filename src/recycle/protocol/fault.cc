@@ -99,7 +99,7 @@ class FaultParser {
       fault.what = kind;
       return kind == FaultKind::kSlow ? ParseFactor(fault) : OkStatus();
     }
-    return Unfit(word, "kill, stop, slow xN, drop or diskfull");
+    return Unfit(word, "kill, stop, slow xN, drop, corrupt or diskfull");
   }
 
   Status ParseFactor(Fault& fault) {

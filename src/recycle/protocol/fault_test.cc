@@ -48,7 +48,7 @@ TEST(Fault, RefusesWithTheWordTheChoicesAndAnExample) {
       {"kill 1:1", StatusCode::kInvalidArgument, "'at'"},
       {"kill 1:1 at G", StatusCode::kInvalidArgument, "start F I W send recv all-reduce"},
       {"kill 1:1 at G", StatusCode::kInvalidArgument, "heartbeat snapshot checkpoint "},
-      {"kil 1:1 at F", StatusCode::kInvalidArgument, "slow xN, drop or diskfull;"},
+      {"kil 1:1 at F", StatusCode::kInvalidArgument, "slow xN, drop, corrupt or diskfull;"},
       {"kill 1:1 at F of iteration 0", StatusCode::kInvalidArgument, "counted from 1"},
       {"kill 1:1 at F of iteration", StatusCode::kInvalidArgument, "ends too early"},
       {"kill 1:1 at F of iteration 2 of iteration 3", StatusCode::kInvalidArgument, "at most once"},
