@@ -111,12 +111,10 @@ void Job::Start() {
 }
 
 pid_t Job::StartCommand(const std::string& word, const std::string& worker) const {
+  const std::vector<std::string> words = {RECYCLE_PROGRAM, word, run_folder_.string(), worker};
+  const std::string output = (folder_ / (word + ".txt")).string();
   const pid_t pid = fork();
-  if (pid == 0) {
-    execl(RECYCLE_PROGRAM, RECYCLE_PROGRAM, word.c_str(), run_folder_.c_str(), worker.c_str(),
-          nullptr);
-    _exit(127);
-  }
+  if (pid == 0) ExecProgram(words, output, /*before_exec=*/{});
   return pid;
 }
 

@@ -73,7 +73,8 @@ class Job {
     return Wait();
   }
 
-  // `recycle WORD RUN_FOLDER WORKER` as a process of its own; the caller waits for it.
+  // `recycle WORD RUN_FOLDER WORKER` as a process of its own, its words in folder()/WORD.txt; the
+  // caller waits for it.
   pid_t StartCommand(const std::string& word, const std::string& worker) const;
 
   pid_t pid() const { return pid_; }
