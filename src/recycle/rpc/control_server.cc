@@ -32,7 +32,10 @@ class SessionTable {
   // Whose session it is; nothing if it has not said hello, or if its owner has a newer one.
   std::optional<Key> KeyOf(Session* session) const {
     const auto entry = keys_.find(session);
-    if (entry == keys_.end() || sessions_.at(entry->second) != session) return std::nullopt;
+    if (entry == keys_.end()) return std::nullopt;
+    // The one that replaced it may be over already.
+    const auto newest = sessions_.find(entry->second);
+    if (newest == sessions_.end() || newest->second != session) return std::nullopt;
     return entry->second;
   }
   bool HasSaidHello(Session* session) const { return keys_.contains(session); }
