@@ -21,14 +21,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "median.h"
 #include "recycle/base/check.h"
 #include "recycle/executor/allocation_meter.h"
+#include "recycle/executor/cost_meter.h"
 #include "recycle/nn/stage_model.h"
 
 namespace recycle {
@@ -39,17 +40,6 @@ constexpr int kMicroBatches = 4;
 constexpr int kSequence = 128;
 constexpr int kHeadWidth = 64;
 constexpr double kMega = 1e6;
-
-double ThreadMs() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
-
-double Median(std::vector<double> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  return numbers[numbers.size() / 2];
-}
 
 // The blocks as a graph of autograd, with the stage's values.
 class OrdinaryBlocks {
@@ -206,9 +196,9 @@ class SplitBench {
     for (std::size_t m = 0; m < kMicroBatches; ++m) {
       const at::Tensor input = inputs_[m].detach().requires_grad_(true);
       const at::Tensor output = ordinary_.Forward(input);
-      const double begin = ThreadMs();
+      const double begin = ToMilliseconds(ThreadCpuTime());
       output.backward(gradients_[m]);
-      times.ordinary += ThreadMs() - begin;
+      times.ordinary += ToMilliseconds(ThreadCpuTime()) - begin;
     }
   }
 
@@ -216,22 +206,22 @@ class SplitBench {
     stage_.ZeroGradients();
     for (int m = 0; m < kMicroBatches; ++m) {
       Forward(m);
-      const double begin = ThreadMs();
+      const double begin = ToMilliseconds(ThreadCpuTime());
       BackwardInput(m);
       stage_.BackwardWeight(m, {});
-      times.whole += ThreadMs() - begin;
+      times.whole += ToMilliseconds(ThreadCpuTime()) - begin;
     }
   }
 
   void Split(BackwardTimes& times) {
     stage_.ZeroGradients();
     for (int m = 0; m < kMicroBatches; ++m) Forward(m);
-    const double begin = ThreadMs();
+    const double begin = ToMilliseconds(ThreadCpuTime());
     for (int m = 0; m < kMicroBatches; ++m) BackwardInput(m);
-    const double middle = ThreadMs();
+    const double middle = ToMilliseconds(ThreadCpuTime());
     for (int m = 0; m < kMicroBatches; ++m) stage_.BackwardWeight(m, {});
     times.input = middle - begin;
-    times.weight = ThreadMs() - middle;
+    times.weight = ToMilliseconds(ThreadCpuTime()) - middle;
   }
 
   int num_rounds_ = 0;

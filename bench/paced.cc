@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "median.h"
 #include "paced_jobs.h"
 #include "recycle/app/profile_file.h"
 #include "recycle/app/simulation_plans.h"
@@ -206,12 +207,6 @@ void Replay() {
 }
 
 // --- without pacing ------------------------------------------------------------------------------
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // The same example on this machine's CPUs as they are: costs by `recycle profile`, then a run.
 void Unpaced(int failures) {

@@ -10,12 +10,12 @@
 // through sockets, not gRPC.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <map>
 #include <vector>
 
+#include "median.h"
 #include "recycle/app/job_config.h"
 #include "recycle/app/snapshot_budget.h"
 #include "recycle/base/check.h"
@@ -96,11 +96,6 @@ double Run(int hidden, bool is_protected) {
   const ClusterResult result = ForkedCluster(options).Run();
   RC_CHECK(result.end && result.end->how == EndJob::How::kDone) << "the job failed";
   return (ended - began) / (kIterations - kWarmUp);
-}
-
-double Median(std::vector<double> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  return numbers[numbers.size() / 2];
 }
 
 int Main(int argc, char** argv) {

@@ -12,15 +12,15 @@
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <vector>
 
+#include "median.h"
 #include "recycle/base/check.h"
 #include "recycle/comm/device.h"
 #include "recycle/executor/adamw.h"
+#include "recycle/executor/cost_meter.h"
 #include "recycle/executor/gradient_reduction.h"
 #include "recycle/nn/allocator.h"
 #include "recycle/nn/stage_model.h"
@@ -31,17 +31,6 @@ namespace {
 constexpr int kBlocks = 4;
 constexpr int kMicroBatches = 6;
 constexpr int kSequence = 128;
-
-double CpuMs() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
-
-double Median(std::vector<double> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  return numbers[numbers.size() / 2];
-}
 
 struct Times {
   double compute = 0;  // F and I
@@ -67,26 +56,26 @@ class Stage {
   Times RunIteration() {
     Times times;
     for (int m = 0; m < kMicroBatches; ++m) {
-      const double begin = CpuMs();
+      const double begin = ToMilliseconds(ThreadCpuTime());
       const at::Tensor output = model_.Forward(
           {.iteration = iteration_, .micro_batch = m, .input = input_, .targets = {}, .hook = {}});
       model_.BackwardInput(m, at::ones_like(output), {});
-      const double computed = CpuMs();
+      const double computed = ToMilliseconds(ThreadCpuTime());
       model_.BackwardWeight(m, {});
       times.compute += computed - begin;
-      times.weight += CpuMs() - computed;
+      times.weight += ToMilliseconds(ThreadCpuTime()) - computed;
     }
-    const double begin = CpuMs();
+    const double begin = ToMilliseconds(ThreadCpuTime());
     ReductionRequest request;
     request.tokens = kMicroBatches;
     const Status reduced = gradients_.Reduce(*group_, nullptr, request);
     RC_CHECK(reduced.ok()) << reduced;
-    const double end = CpuMs();
+    const double end = ToMilliseconds(ThreadCpuTime());
     optimizer_.Step({.step = ++iteration_, .lr = 1e-6, .gradient_scale = 1}, gradients_.reduced(),
                     {});
     model_.ZeroGradients();
     times.reduce = end - begin;
-    times.step = CpuMs() - end;
+    times.step = ToMilliseconds(ThreadCpuTime()) - end;
     return times;
   }
 

@@ -10,13 +10,13 @@
 // the trace, by stage and kind); then both gains.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <vector>
 
 #include "job.h"
+#include "median.h"
 #include "recycle/plan/plan_json.h"
 #include "recycle/plan/timeline.h"
 
@@ -25,12 +25,6 @@ namespace {
 
 constexpr int kFirst = 14;  // stages have gone ahead of their verdicts for two iterations
 constexpr int kLast = 24;
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 JobOptions MakeJob(bool staggered, int stretch) {
   JobOptions options = {.data = 3,

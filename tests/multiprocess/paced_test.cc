@@ -22,11 +22,11 @@ constexpr Ticks kForward = 100 * kTicksPerUnit;
 constexpr Ticks kBackwardInput = 105 * kTicksPerUnit;
 constexpr Ticks kBackwardWeight = 85 * kTicksPerUnit;
 
-CostProfile Costs() {
-  return ProfileOf(4,
+CostProfile Costs(int stages = 4, Ticks backward_weight = kBackwardWeight) {
+  return ProfileOf(stages,
                    {.forward = kForward,
                     .backward_input = kBackwardInput,
-                    .backward_weight = kBackwardWeight,
+                    .backward_weight = backward_weight,
                     .optimizer = 20 * kTicksPerUnit,
                     .all_reduce = 30 * kTicksPerUnit},
                    /*send_ms=*/5);
@@ -95,15 +95,6 @@ TEST(PacedTest, AWorkerThatIsStoppedForAMomentChangesNothing) {
 
 // The plan file was made for W twice as long as they are: measured, judged, and not run any more.
 TEST(PacedTest, APlanForWrongCostsGivesWayToAFasterOne) {
-  const auto costs = [](Ticks weight) {
-    return ProfileOf(2,
-                     {.forward = kForward,
-                      .backward_input = kBackwardInput,
-                      .backward_weight = weight,
-                      .optimizer = 20 * kTicksPerUnit,
-                      .all_reduce = 30 * kTicksPerUnit},
-                     /*send_ms=*/5);
-  };
   JobOptions options{.data = 2,
                      .pipeline = 2,
                      .micro_batches = 4,
@@ -118,11 +109,11 @@ TEST(PacedTest, APlanForWrongCostsGivesWayToAFasterOne) {
   PlanRequest request;
   request.parallel = {.data = 2, .pipeline = 2};
   request.micro_batches = 4;
-  request.costs = costs(2 * kBackwardWeight);
+  request.costs = Costs(2, 2 * kBackwardWeight);
   const std::string plan = (job.folder() / "plan.json").string();
   std::ofstream(plan) << PlanToJson(MakePlan(request).value());
   job.AddArguments({"--plan", plan});
-  Pace(job, costs(kBackwardWeight), kTimeScale);
+  Pace(job, Costs(2, kBackwardWeight), kTimeScale);
   job.Start();
   ASSERT_EQ(job.Wait(kLimit), 0) << job.Output();
   const auto events = job.Events("costs_measured");
